@@ -144,7 +144,11 @@ fn who_dies_with_whom_on_two_hosts() {
         for host in &network.hosts {
             let left = Command::new("ip").args(["netns", "pids", host]).output();
             let left = left.expect("ip").stdout;
-            assert!(left.is_empty(), "{what}: {}", String::from_utf8_lossy(&left));
+            assert!(
+                left.is_empty(),
+                "{what}: {}",
+                String::from_utf8_lossy(&left)
+            );
         }
     }
 }

@@ -2,12 +2,12 @@
 #![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weft_tests::sanitizer::{REPORTED, Sanitizer, most_ranks};
-use weft_tests::{Ended, build, mpiexec, run, run_with_input, tool};
+use weft_tests::{Ended, build, mpiexec, run, run_with_input, scratch, tool};
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
     let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
@@ -170,7 +170,13 @@ fn processes_that_start_others() {
 
 #[test]
 fn processes_that_start_others_over_tcp() {
-    for (name, ranks) in [("spawn", 1), ("spawn", 2), ("spawn", 4), ("ports", 2), ("ports", 5)] {
+    for (name, ranks) in [
+        ("spawn", 1),
+        ("spawn", 2),
+        ("spawn", 4),
+        ("ports", 2),
+        ("ports", 5),
+    ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         let mut command = tool("mpiexec");
         command.args(["--fabric=tcp", "--timeout=60", "-n", &ranks.to_string()]);
@@ -221,6 +227,119 @@ fn who_dies_with_whom() {
         assert!(ended.err.contains(said), "{what}: {ended:?}");
         let goes_on = ended.out.contains("spawn_deaths: ok with 2 ranks");
         assert_eq!(goes_on, said.contains("goes on"), "{what}: {ended:?}");
+    }
+}
+
+/// Without a launcher: one is started when it is needed, and nothing is left of it.
+#[test]
+fn a_program_that_was_started_alone_starts_others() {
+    for (name, arguments) in [("spawn", &[][..]), ("spawn", &["20"]), ("ports", &[])] {
+        let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+        let ended = run(
+            Command::new(&program).args(arguments),
+            Duration::from_secs(60),
+        );
+        ended.expect_success();
+        let ok = format!("{name}: ok with 1 rank");
+        assert!(ended.out.contains(&ok), "{ended:?}");
+        assert_eq!(processes_of(&program), [0; 0], "{ended:?}");
+    }
+}
+
+#[test]
+fn who_dies_with_a_program_that_was_started_alone() {
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    for (what, code, said) in [
+        // Ended by the kernel, as its launcher is gone.
+        ("connected", None, "rank 1 of spawned world 1"),
+        ("independent", Some(0), "the job goes on without its world"),
+        (
+            "aborting",
+            Some(0),
+            "called MPI_Abort with code 7; the job goes on",
+        ),
+        ("killed", None, ""),
+    ] {
+        let ended = run(Command::new(&program).arg(what), Duration::from_secs(60));
+        assert_eq!(ended.code(), code, "{what}: {ended:?}");
+        assert!(ended.err.contains(said), "{what}: {ended:?}");
+        assert_eq!(processes_of(&program), [0; 0], "{what}: {ended:?}");
+    }
+}
+
+/// SIGKILL of each kind of process of a job that a program has made by itself.
+#[test]
+fn nothing_is_left_of_a_program_that_was_started_alone() {
+    let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    let program = scratch("alone").join("alone");
+    std::fs::copy(built, &program).expect("copies");
+    for victim in ["program", "supervisor", "frontend", "later"] {
+        let mut first = Command::new(&program)
+            .arg("waiting")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("starts");
+        let mut line = String::new();
+        let out = first.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("reads");
+        assert_eq!(line, "waiting\n");
+        let all = running(&program);
+        let later = *all
+            .iter()
+            .find(|process| **process != first.id())
+            .expect("some");
+        let supervisor = parent_of(later).expect("runs");
+        let frontend = parent_of(supervisor).expect("runs");
+        let killed = match victim {
+            "program" => first.id(),
+            "supervisor" => supervisor,
+            "frontend" => frontend,
+            _ => later,
+        };
+        let kill = Command::new("kill")
+            .args(["-9", &killed.to_string()])
+            .status();
+        assert!(kill.expect("kill").success());
+        let status = first.wait().expect("ours");
+        assert!(!status.success(), "{victim}: {status}");
+        assert_eq!(processes_of(&program), [0; 0], "{victim}");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while [supervisor, frontend]
+            .iter()
+            .any(|process| parent_of(*process).is_some())
+        {
+            assert!(Instant::now() < deadline, "{victim}: the launcher is left");
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The parent of a process that runs.
+fn parent_of(process: u32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let mut words = text.rsplit_once(')')?.1.split_whitespace();
+    (words.next()? != "Z").then(|| words.next()?.parse().ok())?
+}
+
+/// The processes that run a program.
+fn running(program: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("there");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let runs = |process: &u32| {
+        std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == program)
+    };
+    numbers.filter(runs).collect()
+}
+
+/// The processes that run a program, once those have ended that are about to.
+fn processes_of(program: &Path) -> Vec<u32> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = running(program);
+        if found.is_empty() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::yield_now();
     }
 }
 

@@ -20,6 +20,7 @@ static int child(const char *what) {
         wait_for_the_end();
     }
     MPI_Comm_disconnect(&parent);
+    if (strcmp(what, "killed") == 0 || strcmp(what, "waiting") == 0) wait_for_the_end();
     if (strcmp(what, "independent") == 0) {
         if (check_rank == 1) raise(SIGKILL);
         wait_for_the_end();
@@ -49,6 +50,17 @@ int main(int argc, char **argv) {
     if (strcmp(argv[1], "connected") == 0) {
         MPI_Barrier(children);
         wait_for_the_end();
+    }
+    /* The test kills somebody. */
+    if (strcmp(argv[1], "waiting") == 0) {
+        puts("waiting");
+        fflush(stdout);
+        wait_for_the_end();
+    }
+    /* Whoever has started others is killed, and they have nothing to do with it any more. */
+    if (strcmp(argv[1], "killed") == 0) {
+        MPI_Comm_disconnect(&children);
+        raise(SIGKILL);
     }
     MPI_Comm_disconnect(&children);
     /* Others are started while the world before is ended. */

@@ -9,6 +9,7 @@
 //!   doorbell  sleep until somebody rings, also between processes
 //!   lock      a mutex that shows its holder that others wait
 //!   table     objects by index and generation, read without a lock
+//!   arrivals  who of a group has come how far, with something to tell
 //!   admission what others use until its owner takes it back: who is inside, and what becomes of them
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
@@ -26,6 +27,7 @@
 //! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
 
 pub mod admission;
+pub mod arrivals;
 pub mod biased;
 pub mod bits;
 pub mod cell;

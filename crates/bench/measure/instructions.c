@@ -127,6 +127,64 @@ static void probe(void)
         MPI_Iprobe(0, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
 }
 
+/* One-sided: an operation on the memory of rank 1 and what completes it, within lock_all. */
+static MPI_Win window;
+
+static void put_flush(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Put(words[call], bytes, MPI_CHAR, 1, 0, bytes, MPI_CHAR, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
+static void get_flush(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Get(words[call], bytes, MPI_CHAR, 1, 0, bytes, MPI_CHAR, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
+static void fetch_and_op(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Fetch_and_op(words[0], words[call], MPI_INT64_T, 1, 0, MPI_SUM, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
+static void compare_and_swap(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Compare_and_swap(words[0], words[1], words[call], MPI_INT64_T, 1, 0, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
+static void accumulate(void)
+{
+    for (int call = 0; call < CALLS; call++) {
+        MPI_Accumulate(words[call], bytes / 8, MPI_INT64_T, 1, 0, bytes / 8, MPI_INT64_T, MPI_SUM, window);
+        MPI_Win_flush(1, window);
+    }
+}
+
+static const struct {
+    const char *name;
+    void (*body)(void);
+} one_sided[] = {{"put", put_flush}, {"get", get_flush}, {"fetch_and_op", fetch_and_op},
+                 {"compare_and_swap", compare_and_swap}, {"accumulate", accumulate}};
+
+/* The body of a one-sided call of the request, or NULL. */
+static void (*one_sided_of(const struct task *task))(void)
+{
+    for (size_t index = 0; index < sizeof one_sided / sizeof *one_sided; index++)
+        if (task_is(task, "call", one_sided[index].name))
+            return one_sided[index].body;
+    return NULL;
+}
+
 /* Long enough for the other rank to make its calls, outside of MPI: who sleeps inside must be woken. */
 static void pause_outside(void)
 {
@@ -140,6 +198,7 @@ static double count(const struct task *task)
     long steps = 0;
     int calls = CALLS;
     int counter = 1; /* the rank that counts */
+    void (*access)(void) = one_sided_of(task);
     MPI_Barrier(MPI_COMM_WORLD);
     if (task_is(task, "call", "send") || task_is(task, "call", "isend")) {
         counter = 0;
@@ -178,6 +237,17 @@ static double count(const struct task *task)
     } else if (task_is(task, "call", "iprobe")) {
         if (task->rank == 1)
             steps = steps_of(probe);
+    } else if (access) {
+        void *memory;
+        counter = 0;
+        MPI_Win_allocate(LONGEST, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &memory, &window);
+        MPI_Win_lock_all(0, window);
+        if (task->rank == 0) {
+            access(); /* the first use of a target attaches its memory */
+            steps = steps_of(access);
+        }
+        MPI_Win_unlock_all(window);
+        MPI_Win_free(&window);
     } else {
         fail("not a call whose instructions are counted: %s", task->request);
     }

@@ -26,6 +26,7 @@ static const struct {
     {"packing", packing},   {"gaps", gaps},
     {"rma", rma},
     {"io", io},
+    {"beside", beside},     {"polling", polling},
 };
 
 static int world_rank;

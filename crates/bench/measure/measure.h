@@ -65,5 +65,7 @@ void packing(struct task *task);
 void gaps(struct task *task);
 void rma(struct task *task);
 void io(struct task *task);
+void beside(struct task *task);
+void polling(struct task *task);
 
 #endif

@@ -2,7 +2,7 @@
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`waiting`] beside other work and by asking, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
 pub(crate) mod components;
@@ -17,6 +17,7 @@ mod scaling;
 mod services;
 mod sources;
 mod threads;
+mod waiting;
 
 use crate::experiment::{
     Budget, Convert, Effort, Experiment, JobKey, MpiImplementation, Participants, Repeat,
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(components::experiments());
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
+    all.extend(waiting::experiments());
     all.extend(packing::experiments());
     all.extend(instructions::experiments());
     all.extend(rma::experiments());

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// The measuring program, carried along so that an installed `weft` needs no source tree.
-const SOURCES: [(&str, &str); 14] = [
+const SOURCES: [(&str, &str); 15] = [
     ("measure.h", include_str!("../measure/measure.h")),
     ("main.c", include_str!("../measure/main.c")),
     ("point.c", include_str!("../measure/point.c")),
@@ -17,6 +17,7 @@ const SOURCES: [(&str, &str); 14] = [
     ("matching.c", include_str!("../measure/matching.c")),
     ("raw.c", include_str!("../measure/raw.c")),
     ("idle.c", include_str!("../measure/idle.c")),
+    ("beside.c", include_str!("../measure/beside.c")),
     ("rma.c", include_str!("../measure/rma.c")),
     ("io.c", include_str!("../measure/io.c")),
     ("threads.c", include_str!("../measure/threads.c")),

@@ -66,6 +66,12 @@ impl LocalBell {
         }
     }
 
+    /// Whether somebody sleeps here, or is about to, after all that was stored before.
+    pub(crate) fn is_asleep(&self) -> bool {
+        MODE.light();
+        self.door.somebody_sleeps()
+    }
+
     /// The rank has left the group: it is not awake any more.
     pub(crate) fn leave(&self) {
         if !self.left.swap(true, Ordering::Relaxed) {

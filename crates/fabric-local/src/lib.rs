@@ -329,6 +329,17 @@ impl Fabric for Local {
         self.group.blocks().attach(peer, key, length)
     }
 
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        let member = self.member(peer);
+        member.is_ok_and(|member| member.bell.is_asleep())
+    }
+
+    fn wake(&mut self, peer: Peer) {
+        if let Ok(member) = self.member(peer) {
+            member.bell.ring();
+        }
+    }
+
     /// What was taken for sending lies in the memory of the receiver already.
     fn is_flushed(&mut self) -> bool {
         true

@@ -132,7 +132,7 @@ impl Bell for ShmBell {
     }
 
     fn shares_core(&self) -> Option<bool> {
-        Some(placement::is_shared(&self.segment, self.me))
+        placement::is_shared(&self.segment, self.me)
     }
 
     fn change_core(&self) -> bool {

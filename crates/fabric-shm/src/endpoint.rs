@@ -308,6 +308,18 @@ impl Fabric for Shm {
         self.blocks.attach(peer, key, length)
     }
 
+    #[inline]
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        self.outbound.is_asleep(peer)
+    }
+
+    #[inline]
+    fn wake(&mut self, peer: Peer) {
+        if self.members.is_asleep(peer) {
+            self.bell.wake(peer.0);
+        }
+    }
+
     /// What was taken for sending lies in the memory of the receiver already.
     fn is_flushed(&mut self) -> bool {
         true

@@ -180,6 +180,13 @@ impl JobMembership {
         Ok(Posted::Retry)
     }
 
+    /// Whether somebody sleeps at the doorbell of a peer, or is about to.
+    #[inline]
+    pub fn is_asleep(&self, peer: Peer) -> bool {
+        let known = peer.0 < self.process_slots();
+        known && self.segment.control(peer.0).doorbell.somebody_sleeps()
+    }
+
     /// Whether a peer is lost.
     pub fn is_lost(&self, peer: Peer) -> bool {
         self.peers.is_lost(peer)

@@ -134,6 +134,17 @@ impl OutboundLanes {
         }
     }
 
+    /// Whether somebody sleeps at the doorbell of a peer, or is about to, after all that was stored before.
+    #[inline]
+    pub fn is_asleep(&mut self, peer: Peer) -> bool {
+        let Some(outbound) = self.lanes.get_mut(peer.index()) else {
+            return false;
+        };
+        let control = self.segment.control(peer.0);
+        outbound.fence_mode(control, self.fences).light();
+        control.doorbell.somebody_sleeps()
+    }
+
     /// Whether background traffic of so many bytes may use the lane to a peer now: it leaves half of it to messages.
     pub fn has_spare_room(&mut self, to: Peer, data: usize) -> bool {
         let outbound = self.lanes.get_mut(to.index());

@@ -43,34 +43,30 @@ fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
         .filter(|core| *core != UNKNOWN)
 }
 
-/// Whether another one who is awake stands on the core of the caller, the process of slot `me`.
-pub(crate) fn is_shared(segment: &Segment, me: u32) -> bool {
+/// Whether another one who is awake stands on the core of the caller, the process of slot `me`. `None` in a job of more
+/// processes than cores: those who are awake there come and go, and yielding is quicker than to part each time.
+pub(crate) fn is_shared(segment: &Segment, me: u32) -> Option<bool> {
+    let header = segment.header();
+    let present = header.run_states.present(segment.shape().process_slots);
+    if present > header.cores.load(Ordering::Relaxed) {
+        return None;
+    }
     let here = show(segment, me);
-    others(segment, me).any(|core| core == here)
+    Some(others(segment, me).any(|core| core == here))
 }
 
 /// Moves the caller to a core on which nobody else who is awake stands. False if there is none.
 #[cold]
 pub(crate) fn part(segment: &Segment, me: u32) -> bool {
-    let Ok(allowed) = cores::allowed() else {
-        return false;
+    let is_taken = |core| others(segment, me).any(|taken| taken == shown(core));
+    // Shown before it goes: another one may look for a free core meanwhile.
+    let choose = |core| {
+        segment
+            .control(me)
+            .core
+            .store(shown(core), Ordering::Relaxed)
     };
-    let Some(here) = cores::current() else {
-        return false;
-    };
-    let is_free =
-        |core: &&usize| **core != here && !others(segment, me).any(|taken| taken == shown(**core));
-    // From here on upward, so that not all go to the first.
-    let (below, above) = allowed.split_at(allowed.partition_point(|core| *core <= here));
-    let Some(to) = above.iter().chain(below).find(is_free) else {
-        return false;
-    };
-    // Shown at once: another one may look for a free core while this one is on its way.
-    segment
-        .control(me)
-        .core
-        .store(shown(*to), Ordering::Relaxed);
-    let changed = cores::change(*to, &allowed).is_ok();
+    let changed = cores::leave(is_taken, choose);
     show(segment, me);
     changed
 }

@@ -267,6 +267,16 @@ impl Fabric for RespawnableEndpoint {
         self.inner.shares_memory(self.slot(peer))
     }
 
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        let slot = self.slot(peer);
+        self.inner.is_asleep(slot)
+    }
+
+    fn wake(&mut self, peer: Peer) {
+        let slot = self.slot(peer);
+        self.inner.wake(slot);
+    }
+
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
         let attached = self.inner.attach_shared(self.slot(peer), key, length);
         attached.map_err(|error| self.named(error, peer))

@@ -78,6 +78,13 @@ impl<const GROUPS: usize> RunStates<GROUPS> {
         group.asleep.load(Ordering::Relaxed) & bit != 0
     }
 
+    /// How many of the first `slots` are here, awake or not.
+    pub fn present(&self, slots: u32) -> u32 {
+        let groups = self.groups.iter().take(groups_for(slots));
+        let present = |group: &Group| group.present.load(Ordering::Relaxed).count_ones();
+        groups.map(present).sum()
+    }
+
     /// Those of the first `slots` who are awake.
     pub fn each_awake(&self, slots: u32) -> impl Iterator<Item = u32> {
         let groups = self.groups.iter().take(groups_for(slots)).zip(0u32..);
@@ -128,6 +135,7 @@ mod tests {
         states.wake(64);
         states.wake(63);
         assert_eq!((states.awake(MAX), states.awake(64)), (3, 2));
+        assert_eq!((states.present(MAX), states.present(64)), (3, 2));
         assert!(states.each_awake(MAX).eq([0, 63, MAX - 1]));
         assert!(states.each_awake(64).eq([0, 63]));
     }

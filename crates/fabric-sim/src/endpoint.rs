@@ -195,7 +195,7 @@ impl Fabric for SimEndpoint {
                     self.signals.arrive(from, key);
                     sink.signalled(from, key);
                 }
-                Delivery::Room => {}
+                Delivery::Room | Delivery::Wake => {}
                 Delivery::TransferCompleted(operation, result) => {
                     sink.transfer_completed(operation, result)
                 }
@@ -290,6 +290,18 @@ impl Fabric for SimEndpoint {
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
         let machine = self.scheduler.machine();
         machine.attach_shared((self.me, peer), key, length)
+    }
+
+    /// Whoever waits sleeps.
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        self.shares_memory(peer) && peer != self.me
+    }
+
+    fn wake(&mut self, peer: Peer) {
+        if self.is_asleep(peer) {
+            self.scheduler.machine().wake(self.me.0, peer.0);
+            self.scheduler.acted(self.me.0);
+        }
     }
 
     /// What was taken for sending is the network's: it arrives whether or not its sender has ended.

@@ -20,6 +20,10 @@ pub(crate) enum Arrival {
     },
     /// There is room for what was refused.
     Room,
+    /// A peer has stored something that the rank may wait for.
+    Wake {
+        from: Peer,
+    },
     /// A transfer of the rank ends, if it still may.
     Transfer(Transfer),
     /// A transfer of the rank has failed.
@@ -46,6 +50,7 @@ pub(crate) enum Delivery {
         key: SyncKey,
     },
     Room,
+    Wake,
     TransferCompleted(Operation, Result<()>),
     Lost(Peer, &'static str),
 }

@@ -35,6 +35,8 @@ pub enum TraceEvent {
     SignalReceived(Peer, SyncKey),
     /// It was told of room.
     Room,
+    /// Woken by a peer that has stored something.
+    Woken(Peer),
     /// It moved so many bytes from or to the memory of this peer.
     Transferred(Peer, usize),
     /// A transfer of its was not permitted by this peer.
@@ -65,6 +67,7 @@ impl TraceEvent {
             Self::Lost(peer) => (10, peer, 0),
             Self::Died => (11, Peer(0), 0),
             Self::Left => (12, Peer(0), 0),
+            Self::Woken(peer) => (13, peer, 0),
         };
         [kind, u64::from(peer.0), detail]
     }

@@ -509,6 +509,13 @@ impl<N: Network> Fabric for Tcp<N> {
         Err(FabricError::NotShared { peer })
     }
 
+    /// No peer waits for what is stored here.
+    fn is_asleep(&mut self, _peer: Peer) -> bool {
+        false
+    }
+
+    fn wake(&mut self, _peer: Peer) {}
+
     /// What the other kernels have acknowledged arrives also if this process is gone.
     fn is_flushed(&mut self) -> bool {
         let handed = self.peers.are_handed_over();

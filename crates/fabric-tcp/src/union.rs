@@ -379,6 +379,17 @@ impl<L: Fabric> Fabric for Union<L> {
         }
     }
 
+    fn is_asleep(&mut self, peer: Peer) -> bool {
+        let local = self.ranks.local(peer);
+        local.is_some_and(|local| self.local.is_asleep(local))
+    }
+
+    fn wake(&mut self, peer: Peer) {
+        if let Some(local) = self.ranks.local(peer) {
+            self.local.wake(local);
+        }
+    }
+
     fn is_flushed(&mut self) -> bool {
         self.local.is_flushed() && self.remote.is_flushed()
     }

@@ -181,6 +181,7 @@ macro_rules! conformance {
                 shares::members_see_each_others_stores,
                 shares::words_are_the_same_for_all,
                 shares::counts_of_many_are_exact,
+                shares::who_arrives_on_a_board_is_heard,
                 shares::a_released_key_is_dead,
                 shares::a_held_handle_does_not_fault,
                 shares::a_key_reaches_one_block_of_one_peer,

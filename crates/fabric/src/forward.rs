@@ -15,7 +15,7 @@
 /// impl<F: Fabric> Fabric for ToZero<F> {
 ///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, poll, grant, offer, revoke, get, put,
 ///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-///         is_flushed, farewell);
+///         is_asleep, wake, is_flushed, farewell);
 ///
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
@@ -161,6 +161,16 @@ macro_rules! forward_fabric {
             length: usize,
         ) -> $crate::Result<$crate::SharedMemory> {
             $to.attach_shared(peer, key, length)
+        }
+    };
+    ($this:ident => $to:expr; is_asleep) => {
+        fn is_asleep(&mut $this, peer: $crate::Peer) -> bool {
+            $to.is_asleep(peer)
+        }
+    };
+    ($this:ident => $to:expr; wake) => {
+        fn wake(&mut $this, peer: $crate::Peer) {
+            $to.wake(peer);
         }
     };
     ($this:ident => $to:expr; is_flushed) => {

@@ -5,6 +5,7 @@
 //!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
 //!            memory:  allocate_shared ─ key ─► attach_shared   loads, stores, atomics, between members of one host
+//!                     is_asleep · wake                         for who waits for what is stored there
 //!            bell:    prepare · look again · wait             sleep until any of them has news
 //! ```
 //!
@@ -29,6 +30,7 @@
 // The one exception: the memory that the conformance suite lends.
 #![deny(unsafe_code)]
 
+pub mod board;
 mod boxed;
 pub mod conformance;
 pub mod fault;
@@ -404,6 +406,17 @@ pub trait Fabric: Send {
     /// [`FabricError::NoMemory`] if there is no address space for it, [`FabricError::PeerLost`],
     /// [`FabricError::NoSuchPeer`].
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory>;
+
+    /// Memory: whether somebody of `peer` sleeps on its bell, or is about to, for whoever has stored what the peer may wait
+    /// for. Of a peer that is not asleep by this is true: it looks again before it sleeps, and sees all that was stored
+    /// before this was asked; and what it had stored before it announced to sleep is seen by looks after this, if it is
+    /// asleep. May say so of one that is awake.
+    fn is_asleep(&mut self, peer: Peer) -> bool;
+
+    /// Memory: wakes `peer` if it is asleep: what it waits for may be stored. For whoever has executed a full fence since
+    /// it stored that, or has asked whether the peer [is asleep](Self::is_asleep). Costs next to nothing if it is awake. Who
+    /// is no peer, or shares no memory, is not woken.
+    fn wake(&mut self, peer: Peer);
 
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.

@@ -9,7 +9,7 @@
 //!
 //! # What is guaranteed
 //! * What one stores, the others load: a block is the same bytes for all who have it, with the memory model of the
-//!   machine. Nobody is told of stores: who waits for one is woken by a signal or a message.
+//!   machine. Nobody is told of stores: who waits for one is woken by [`Fabric::wake`](crate::Fabric::wake), a signal or a message.
 //! * A key that was given back, that is another peer's, or that was made up is refused. So is more than the block has.
 //! * A handle stays usable (no fault, whatever others do) as long as it is held. After the owner has released the
 //!   block, or left, what it holds means nothing: the same memory may be part of another block.

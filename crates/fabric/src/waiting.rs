@@ -280,6 +280,7 @@ fn give_way_on(bell: &dyn Bell, machine: &impl Machine) {
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use super::*;
     use crate::Ticket;
@@ -295,6 +296,8 @@ mod tests {
         load: Load,
         others: u64,
         slowness: u64,
+        /// Whether another member stands on this core.
+        shared: Option<bool>,
         began: Instant,
         state: Mutex<State>,
     }
@@ -302,6 +305,7 @@ mod tests {
     struct State {
         nanoseconds: u64,
         yields: u64,
+        changes: u64,
         switches: u64,
         contention: Contention,
     }
@@ -312,10 +316,12 @@ mod tests {
                 load: Load { awake, cores },
                 others,
                 slowness: 1,
+                shared: None,
                 began: Instant::now(),
                 state: Mutex::new(State {
                     nanoseconds: 0,
                     yields: 0,
+                    changes: 0,
                     switches: 0,
                     contention: Contention::UNKNOWN,
                 }),
@@ -361,6 +367,13 @@ mod tests {
             state.yields += 1;
             state.switches += u64::from(self.others > 0);
             state.nanoseconds += (IDLE_YIELD + self.others * OTHER) * self.slowness;
+            true
+        }
+        fn shares_core(&self) -> Option<bool> {
+            self.shared
+        }
+        fn change_core(&self) -> bool {
+            self.state().changes += 1;
             true
         }
         fn polls_per_clock_read(&self) -> u32 {
@@ -418,6 +431,28 @@ mod tests {
                 "{awake} awake, {others} others: {yields} of 1000"
             );
         }
+    }
+
+    #[test]
+    fn who_asks_on_a_core_with_another_member_parts_from_it() {
+        let (mut machine, mut asking) = (Simulated::new(2, 2, 1), Asking::default());
+        machine.shared = Some(false);
+        assert_eq!(ask(&machine, &mut asking, 10_000), 0);
+        assert_eq!(machine.state().changes, 0);
+        machine.shared = Some(true);
+        ask(&machine, &mut asking, 200);
+        assert_eq!(machine.state().changes, 1);
+        // Not to be changed again so soon: the core is given to the other one.
+        assert!(ask(&machine, &mut asking, 1000) >= 5);
+        assert_eq!(machine.state().changes, 1);
+    }
+
+    #[test]
+    fn who_waits_on_a_core_with_another_member_parts_from_it() {
+        let mut machine = Simulated::new(2, 2, 1);
+        machine.shared = Some(true);
+        assert!(machine.wait(5_000));
+        assert_eq!(machine.state().changes, 1);
     }
 
     #[test]

@@ -74,6 +74,8 @@ mod lifecycle;
 #[cfg(not(loom))]
 mod overflow;
 #[cfg(not(loom))]
+mod placement;
+#[cfg(not(loom))]
 mod run_queue;
 #[cfg(not(loom))]
 mod runtime;

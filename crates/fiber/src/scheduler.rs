@@ -111,9 +111,9 @@ impl Scheduler {
         self.idle.claim(mine).map(|index| &self.workers()[index])
     }
 
-    /// How long an idle worker looks before it sleeps: not at all where workers have to share cores.
-    pub(crate) fn spins(&self, usual: u32) -> u32 {
-        if self.threads.have_cores() { usual } else { 0 }
+    /// Whether each worker may have a core for itself.
+    pub(crate) fn have_cores(&self) -> bool {
+        self.threads.have_cores()
     }
 
     /// Starts the thread of a worker, if it does not run yet.

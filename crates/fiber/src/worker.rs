@@ -24,16 +24,20 @@ use std::cell::Cell;
 use std::io;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
 use weft_atomic::Ordering;
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, CacheLine, FenceMode, spin_loop};
 use weft_sys::Mapping;
+use weft_sys::patience::Patience;
 
 use crate::completion::Ended;
 use crate::control::{self, Control};
 use crate::fiber_table::{NOBODY, owner_of};
 use crate::forever::forever;
+use crate::placement::{CoreOf, Placement};
 use crate::run_queue::RunQueue;
 use crate::runnable::{GROUP, Runnable};
 use crate::sanitizer;
@@ -45,8 +49,12 @@ use crate::switch::{Context, finish, reclaim, switch};
 /// No fiber runs: the native context does.
 const NONE: u32 = u32::MAX;
 
-/// Looks before an idle worker sleeps, each some tens of nanoseconds: in all about what a wake-up costs.
-const SPINS: u32 = if cfg!(miri) { 4 } else { 400 };
+/// Looks of an idle worker between two reads of the clock, each some tens of nanoseconds.
+const LOOKS: u32 = if cfg!(miri) { 4 } else { 64 };
+
+/// How long an idle worker spins on a core that nobody else wants. Longer than a rank: a program whose workers have cores of
+/// their own has them for its fibers, and a signal that has to wake a worker takes its sender a hundred times as long.
+const SPIN: Duration = Duration::from_millis(1);
 
 thread_local! {
     /// The worker that this thread is.
@@ -69,6 +77,7 @@ pub(crate) struct Worker {
     started: CacheLine<AtomicU64>,
     finished: AtomicU64,
     shared: CacheLine<Runnable<'static>>,
+    placement: Placement,
     /// Where it sleeps, if not on its own bell.
     elsewhere: Mutex<Option<Ringer>>,
 }
@@ -119,6 +128,7 @@ impl Worker {
                 bits(limit)?,
                 FenceMode::Symmetric,
             )),
+            placement: Placement::default(),
             elsewhere: Mutex::new(None),
         })
     }
@@ -127,6 +137,13 @@ impl Worker {
     #[inline]
     pub(crate) fn serves(&self, runtime: &'static Scheduler, owner: u32) -> bool {
         owner == owner_of(self.index) && ptr::eq(self.runtime, runtime)
+    }
+
+    /// Where it was last seen awake, and where the other workers of the runtime were.
+    pub(crate) fn placements(&self) -> (&Placement, impl Iterator<Item = &Placement>) {
+        let all = self.runtime.workers().iter();
+        let others = all.filter(|other| other.index != self.index);
+        (&self.placement, others.map(|other| &other.placement))
     }
 
     /// The fiber that runs.
@@ -351,18 +368,38 @@ impl Worker {
             return false;
         }
         self.runtime.idle.set(self.index, true);
-        for _ in 0..self.runtime.spins(SPINS) {
-            if self.shared.may_have_any() {
-                self.runtime.idle.set(self.index, false);
-                return true;
-            }
-            spin_loop();
+        let found = self.spin();
+        if !found {
+            self.placement.hide();
+            self.shared
+                .sleep(&self.runtime.futex, || self.runtime.may_stop(), |own| own());
+            self.placement.show();
         }
-        self.shared
-            .sleep(&self.runtime.futex, || self.runtime.may_stop(), |own| own());
         self.runtime.idle.set(self.index, false);
-        self.runtime.stop_if_over();
+        if !found {
+            self.runtime.stop_if_over();
+        }
         true
+    }
+
+    /// Looks for as long as it is worth it; true if there may be something. Not at all where workers have to share
+    /// cores.
+    fn spin(&self) -> bool {
+        if !self.runtime.have_cores() {
+            return self.shared.may_have_any();
+        }
+        let mut patience = Patience::up_to(SPIN);
+        loop {
+            for _ in 0..LOOKS {
+                if self.shared.may_have_any() {
+                    return true;
+                }
+                spin_loop();
+            }
+            if cfg!(miri) || !patience.lasts(&CoreOf(self)) {
+                return false;
+            }
+        }
     }
 
     /// A free stack of a class, from those kept here.

@@ -42,7 +42,7 @@ use weft_secure::Key;
 
 pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
-pub use crate::worlds::{PortName, Worlds};
+pub use crate::worlds::{PortName, Served, Worlds};
 
 /// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {

@@ -137,6 +137,14 @@ impl Worlds {
         })
     }
 
+    /// Answers what a process asks where nobody can be started; `None` to who asks for that.
+    pub fn answer(&mut self, process: u32, request: JobRequest) -> Option<JobAnswer> {
+        match self.serve(process, request) {
+            Served::Answered(answer) => Some(answer),
+            Served::Spawn(_) | Served::Waits | Served::Introduced(_) => None,
+        }
+    }
+
     /// A process of a later world says where it is.
     fn introduce(&mut self, process: u32, address: String) -> Served {
         let JobAnswer::World(world) = self.of(process) else {

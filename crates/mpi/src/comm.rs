@@ -1,6 +1,7 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
 mod agree;
+mod board;
 mod connections;
 mod create;
 mod inter;
@@ -13,7 +14,7 @@ use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use crate::coll::inter::{self as sides, Sides};
-use crate::coll::{self, Members};
+use crate::coll::{self, Collective, Members};
 use crate::engine::schedule::{CollectiveContext, Schedule};
 use crate::engine::{PersistentOperation, RequestId, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
@@ -50,6 +51,8 @@ pub struct Comm {
     rank: u32,
     /// Collectives begun on this communicator so far.
     begun: [AtomicU32; 3],
+    /// Whether small blocking collectives are done in shared memory: see [`board`].
+    board: AtomicU32,
     extras: Extras,
     /// If it has processes of other worlds, until it is freed.
     connection: Mutex<Option<Connection>>,
@@ -114,6 +117,7 @@ impl Comm {
         let foreign = process.connections().are_possible()
             && (process.is_foreign(&group)
                 || matches!(&shape, Shape::Between(remote) if process.is_foreign(&remote.group)));
+        let has_board = group.size() > 1 && !foreign && !matches!(&shape, Shape::Between(_));
         Some(Arc::new(Self {
             connection: Mutex::new(foreign.then(|| Connection::of(process))),
             process: Arc::clone(process),
@@ -122,6 +126,7 @@ impl Comm {
             shape,
             rank,
             begun: Default::default(),
+            board: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
             extras: Extras::default(),
         }))
     }
@@ -243,12 +248,19 @@ impl Comm {
             None => self.translation(),
             Some(remote) => Some(Arc::clone(&remote.everybody)),
         };
+        CollectiveContext::new(self.context() | 1, group, self.next_number(form))
+    }
+
+    /// The form of the next collective and its number among those of the form, as one.
+    #[inline]
+    fn next_number(&self, form: Form) -> u32 {
         let number = self.begun[form as usize].fetch_add(1, Ordering::Relaxed);
-        CollectiveContext::new(self.context() | 1, group, number << 2 | form as u32)
+        number << 2 | form as u32
     }
 
     /// The communicator is freed: it connects this process with no other any more.
     pub fn sever(&self) {
+        self.leave_board();
         let mut connection = self
             .connection
             .lock()
@@ -292,6 +304,7 @@ impl Comm {
     /// first of those would have had.
     pub fn drop_messages(&self) -> Option<(usize, Status)> {
         let context = self.known_context()?;
+        self.leave_board();
         let (count, first) = self.process.lock().drop_context(context)?;
         Some((count, self.status_of(&first)))
     }
@@ -321,7 +334,17 @@ impl Comm {
     ///
     /// # Errors
     /// What a step of it ended with.
-    pub fn run(&self, schedule: Schedule) -> Result<()> {
+    #[inline]
+    pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
+        let collective = collective.into();
+        if let Some(outcome) = self.run_on_board(&collective) {
+            return outcome;
+        }
+        self.run_schedule(collective.schedule(|| Members::of(self))?)
+    }
+
+    /// Runs a schedule to its end.
+    fn run_schedule(&self, schedule: Schedule) -> Result<()> {
         let request = self.start(schedule, Form::Blocking)?;
         self.process.wait(request).map(drop)
     }
@@ -330,7 +353,8 @@ impl Comm {
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
-    pub fn begin(&self, schedule: Schedule) -> Result<RequestId> {
+    pub fn begin<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
+        let schedule = collective.into().schedule(|| Members::of(self))?;
         self.start(schedule, Form::Nonblocking)
     }
 
@@ -346,7 +370,8 @@ impl Comm {
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.
-    pub fn prepare(&self, schedule: Schedule) -> Result<RequestId> {
+    pub fn prepare<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<RequestId> {
+        let schedule = collective.into().schedule(|| Members::of(self))?;
         let context = self.next_collective(Form::Persistent);
         self.keep(PersistentOperation::Collective {
             schedule: Arc::new(schedule),

@@ -18,6 +18,7 @@
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
+//! | [`Boards`] | groups that share memory, and collectives on it |
 //! | [`Channels`] | partitioned messages |
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
@@ -34,6 +35,7 @@
 
 mod arrival;
 mod attached_buffer;
+pub(crate) mod boards;
 mod callbacks;
 mod collective;
 mod collective_mismatch;
@@ -78,6 +80,7 @@ use weft_fabric::{Fabric, Guest, Peer};
 use weft_matching::Matching;
 
 use attached_buffer::AttachedBuffer;
+use boards::Boards;
 use callbacks::Callbacks;
 use counters::Counters;
 use deferred::DeferredQueue;
@@ -117,6 +120,7 @@ struct Core {
     requests: Requests,
     unexpected: UnexpectedStore,
     runs: Runs,
+    boards: Boards,
     channels: Channels,
     deferred: DeferredQueue,
     callbacks: Callbacks,
@@ -170,6 +174,7 @@ impl Engine {
                 requests: Requests::default(),
                 unexpected: UnexpectedStore::default(),
                 runs: Runs::default(),
+                boards: Boards::default(),
                 channels: Channels::default(),
                 deferred: DeferredQueue::default(),
                 callbacks: Callbacks::default(),

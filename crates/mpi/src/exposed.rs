@@ -1,13 +1,12 @@
 //! Exposed memory: the part of a window that one member lets the others read, write and combine.
 //!
-//! All accesses are checked against its bounds. An element that the processor can change at once, which is one of 1,
-//! 2, 4 or 8 bytes at a multiple of as many, is combined by atomic instructions, whoever does it: the rank itself, another
-//! rank that shares the memory, or the engine of the rank for one that does not. All other elements are combined while the
-//! [`ElementLock`] of the memory is held. Which of the two it is depends on the element's address and size alone, so that all
-//! who combine it agree (MPI 5.0, section 12.7.1).
+//! All accesses are checked against its bounds. Elements are combined while the [`ElementLock`] of the memory is held: one by a
+//! few plain instructions, many as quickly as in any reduction.
 //!
-//! Where the lock is held for all elements there is no need for atomic instructions, and many elements are combined as
-//! quickly as any: in memory that only its rank combines in, and in windows whose program has asked for it.
+//! Where the lock is not *for all*, an element that the processor can change at once, which is one of 1, 2, 4 or 8 bytes at a
+//! multiple of as many, is combined by an atomic instruction instead, whoever does it: the rank itself, another rank that
+//! shares the memory, or the engine of the rank for one that does not. Which of the two it is depends on the window, the
+//! element's address and its size alone, so that all who combine it agree (MPI 5.0, section 12.7.1).
 
 #![allow(unsafe_code)]
 
@@ -21,7 +20,12 @@ use crate::buffer;
 use crate::datatype::StridedBlock;
 use crate::op::Combine;
 
-pub(crate) use lock::ElementLock;
+use atomic::Others;
+pub(crate) use atomic::WordOperation;
+pub(crate) use lock::{ElementLock, IsLost, LOCK_BYTES, lost_in_time};
+
+/// Bytes that are combined while the lock is held once: others are held up for a microsecond or two.
+const PIECE: usize = 64 << 10;
 
 /// Memory that members of a window use. Whoever makes one promises, as for [`Region`], that it stays valid while the window
 /// lives.
@@ -151,8 +155,8 @@ impl Exposed {
         base: i64,
         blocks: &[StridedBlock],
         combine: &Combine,
-        operand: &mut [u8],
-        mut fetched: Option<&mut [u8]>,
+        (operand, mut fetched): (&mut [u8], Option<&mut [u8]>),
+        is_lost: IsLost<'_>,
     ) -> bool {
         let size = combine.basic().size();
         let whole = |block: &StridedBlock| block.bytes.is_multiple_of(size);
@@ -161,81 +165,87 @@ impl Exposed {
         if !fits || !self.holds(base, blocks, operand.len()) {
             return false;
         }
+        let for_all = self.lock.is_for_all();
+        let _held = (for_all || !simple).then(|| self.lock.hold(is_lost));
         if !simple {
-            self.combine_locked(base, blocks, combine, operand, fetched);
+            self.combine_packed(base, blocks, combine, operand, fetched);
             return true;
         }
-        let for_all = self.lock.is_for_all();
-        let _held = for_all.then(|| self.lock.hold());
         let mut done = 0;
         for (at, bytes) in self.pieces(base, blocks) {
-            let operand = &mut operand[done..done + bytes];
-            let fetched = fetched
-                .as_deref_mut()
-                .map(|all| &mut all[done..done + bytes]);
+            let operand = buffer::region_of(&mut operand[done..done + bytes]);
+            let fetched = fetched.as_deref_mut();
+            let fetched = fetched.map(|all| buffer::region_of(&mut all[done..done + bytes]));
             done += bytes;
             let part = self.part(at, bytes);
-            if for_all {
-                if let Some(fetched) = fetched {
-                    part.copy_to_slice(fetched);
-                }
-                combine.run_at(&buffer::region_of(operand), &part);
-            } else if part.as_ptr().addr().is_multiple_of(size) {
-                atomic::combine(&self.region, at, combine, operand, fetched);
-            } else {
-                let block = StridedBlock {
-                    offset: 0,
-                    bytes,
-                    count: 1,
-                    stride: 0,
-                };
-                self.combine_locked(at as i64, &[block], combine, operand, fetched);
+            if !for_all && part.as_ptr().addr().is_multiple_of(size) {
+                atomic::combine(&part, combine, &operand, fetched.as_ref());
+                continue;
             }
+            let _held = (!for_all).then(|| self.lock.hold(is_lost));
+            if let Some(fetched) = fetched {
+                fetched.copy_from(&part);
+            }
+            combine.run_at(&operand, &part);
         }
         true
     }
 
-    /// As [`Self::combine`] of elements in one piece with a caller's memory, where the lock is held for all elements:
-    /// without a copy. `None`, and nothing done, where it is not; else whether they lie within.
+    /// As [`Self::combine`] of elements in one piece with a caller's memory, without a copy. `None`, and nothing done, if it
+    /// takes one; else whether they lie within.
     pub(crate) fn combine_piece(
         &self,
         at: i64,
         combine: &Combine,
         operand: &Region,
+        is_lost: IsLost<'_>,
     ) -> Option<bool> {
-        if !self.lock.is_for_all() {
-            return None;
-        }
+        let size = combine.basic().size();
         let Some(part) = self.span(at, operand.len()) else {
             return Some(false);
         };
-        let _held = self.lock.hold();
-        combine.run_at(operand, &part);
+        if !self.lock.is_for_all() {
+            let simple = atomic::is_word(size) && part.len().is_multiple_of(size);
+            if !simple || !part.as_ptr().addr().is_multiple_of(size) {
+                return None;
+            }
+            atomic::combine(&part, combine, operand, None);
+            return Some(true);
+        }
+        let step = PIECE / size * size;
+        for from in (0..part.len()).step_by(step) {
+            let bytes = step.min(part.len() - from);
+            if let (Some(part), Some(operand)) = (part.part(from, bytes), operand.part(from, bytes))
+            {
+                let _held = self.lock.hold(is_lost);
+                combine.run_at(&operand, &part);
+            }
+        }
         Some(true)
     }
 
-    /// As [`Self::combine`] for one element at byte `at`, if the processor changes it at once; `None` if not.
+    /// Combines the word at byte `at`, and fetches what it was. `None`, and nothing done, if another has the lock, or the word is
+    /// not within or not aligned; else whether something is stored that no atomic instruction has stored.
     #[inline]
-    pub(crate) fn combine_word(
+    pub(crate) fn try_combine_word(
         &self,
-        at: i64,
-        combine: &Combine,
-        operand: &mut [u8],
-        fetched: Option<&mut [u8]>,
-    ) -> Option<()> {
-        let size = combine.basic().size();
-        let span = self.span(at, size)?;
-        let simple = atomic::is_word(size) && span.as_ptr().addr().is_multiple_of(size);
-        if !simple || operand.len() != size || self.lock.is_for_all() {
-            return None;
+        at: usize,
+        operation: WordOperation,
+        operand: Option<&Region>,
+        fetched: Option<&Region>,
+    ) -> Option<bool> {
+        let run = |others| operation.run(&self.region, at, operand, fetched, others);
+        if !self.lock.is_for_all() || operation.only_reads() {
+            return run(Others::Any).then_some(false);
         }
-        atomic::combine(&span, 0, combine, operand, fetched);
-        Some(())
+        let _held = self.lock.try_hold()?;
+        run(Others::None).then_some(true)
     }
 
-    /// Combines elements under the lock: those that the processor cannot change at once.
+    /// Combines elements that are in several pieces, or that the processor cannot change at once, by a copy. The lock is
+    /// held.
     #[cold]
-    fn combine_locked(
+    fn combine_packed(
         &self,
         base: i64,
         blocks: &[StridedBlock],
@@ -243,7 +253,6 @@ impl Exposed {
         operand: &mut [u8],
         fetched: Option<&mut [u8]>,
     ) {
-        let _held = self.lock.hold();
         let mut current = vec![0; operand.len()];
         self.get(base, blocks, &mut current);
         if let Some(fetched) = fetched {
@@ -261,10 +270,10 @@ impl Exposed {
         compare: &[u8],
         new: &[u8],
         fetched: &mut [u8],
+        is_lost: IsLost<'_>,
     ) -> bool {
         let bytes = new.len();
-        let place = usize::try_from(at).ok();
-        let Some(part) = place.and_then(|at| self.region.part(at, bytes)) else {
+        let Some(part) = self.span(at, bytes) else {
             return false;
         };
         if compare.len() != bytes || fetched.len() != bytes {
@@ -272,15 +281,44 @@ impl Exposed {
         }
         let aligned = part.as_ptr().addr().is_multiple_of(bytes.max(1));
         if atomic::is_word(bytes) && aligned && !self.lock.is_for_all() {
-            atomic::compare_and_swap(&part, compare, new, fetched);
+            let [mut compared, mut put] = [[0; 8]; 2];
+            compared[..bytes].copy_from_slice(compare);
+            put[..bytes].copy_from_slice(new);
+            let sides = [&mut compared, &mut put].map(|side| buffer::region_of(side));
+            let fetched = buffer::region_of(fetched);
+            atomic::swap_word(
+                &part,
+                0,
+                bytes,
+                [&sides[0], &sides[1], &fetched],
+                Others::Any,
+            );
             return true;
         }
-        let _held = self.lock.hold();
+        let _held = self.lock.hold(is_lost);
         part.copy_to_slice(fetched);
         if fetched == compare {
             part.copy_from_slice(new);
         }
         true
+    }
+
+    /// As [`Self::compare_and_swap`] of the word of `bytes` at byte `at`, with what to compare with, what to write, and
+    /// where to fetch to. `None`, and nothing done, if another has the lock, or it is no word, or not within or not aligned;
+    /// else whether something may be stored that no atomic instruction has stored.
+    #[inline]
+    pub(crate) fn try_swap_word(
+        &self,
+        at: usize,
+        bytes: usize,
+        sides: [&Region; 3],
+    ) -> Option<bool> {
+        let swap = |others| atomic::swap_word(&self.region, at, bytes, sides, others);
+        if !self.lock.is_for_all() {
+            return swap(Others::Any).then_some(false);
+        }
+        let _held = self.lock.try_hold()?;
+        swap(Others::None).then_some(true)
     }
 }
 
@@ -333,7 +371,8 @@ mod tests {
     fn locks() -> [ElementLock; 3] {
         let word = SharedMemory::of_this_process(64).expect("maps");
         let shared = |for_all| ElementLock::Shared {
-            word: word.clone(),
+            words: word.clone(),
+            me: 0,
             for_all,
         };
         [ElementLock::Engine, shared(false), shared(true)]
@@ -361,8 +400,8 @@ mod tests {
                         16 + askew,
                         &blocks,
                         &combine,
-                        &mut operand,
-                        Some(&mut fetched)
+                        (&mut operand, Some(&mut fetched)),
+                        &|_| false
                     ));
                     assert_eq!(fetched, before, "{combine:?}");
                     let source = region_of(&mut operand);
@@ -370,13 +409,14 @@ mod tests {
                     let mut after = vec![0; 3 * size];
                     assert!(exposed.get(16 + askew, &blocks, &mut after));
                     assert_eq!(after, before, "{combine:?}, askew by {askew}");
-                    let done = exposed.combine_piece(16 + askew, &combine, &source);
+                    let done = exposed.combine_piece(16 + askew, &combine, &source, &|_| false);
                     // Pairs with gaps are in several pieces.
                     if let (Some(done), Some(_)) = (done, datatype.flat(1)) {
                         assert!(done && exposed.get(16 + askew, &blocks, &mut after));
                         combine.run_at(&source, &region_of(&mut before));
                         assert_eq!(after, before, "{combine:?}, in one piece");
-                        assert_eq!(exposed.combine_piece(199, &combine, &source), Some(false));
+                        let outside = exposed.combine_piece(199, &combine, &source, &|_| false);
+                        assert_eq!(outside, Some(false));
                     }
                 }
             }
@@ -404,6 +444,7 @@ mod tests {
                         &compare[..bytes],
                         &new[..bytes],
                         &mut old[..bytes],
+                        &|_| false,
                     )
                 };
                 assert!(swap(&other, &new, &mut old));
@@ -413,6 +454,6 @@ mod tests {
                 assert_eq!(old[..bytes], new[..bytes], "the first swap was refused");
             }
         }
-        assert!(!exposed.compare_and_swap(60, &[0; 8], &[0; 8], &mut [0; 8]));
+        assert!(!exposed.compare_and_swap(60, &[0; 8], &[0; 8], &mut [0; 8], &|_| false));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   put, get, accumulate …  ──► epoch: may it?  ──► target: where, and by which path
-//!        (access)                 (epoch)              │
+//!        (access)                 (epoch)              │           (one piece, at once: direct)
 //!                                                      ├─ Direct     loads, stores, atomics: own memory, shared memory
 //!                                                      ├─ Portal     the fabric moves the bytes
 //!                                                      └─ Messages   the target's engine does it
@@ -18,6 +18,7 @@
 mod access;
 mod active;
 mod create;
+mod direct;
 mod dynamic;
 mod epoch;
 mod fence;
@@ -44,6 +45,7 @@ use crate::group::Group;
 pub use crate::engine::one_sided::LockKind;
 pub use access::{Ends, TargetBuffer};
 pub use create::Allocation;
+pub use direct::TargetElement;
 pub use epoch::Assertion;
 use epoch::Epoch;
 pub(crate) use helper::HelperSlot;
@@ -78,7 +80,7 @@ pub struct Window {
     epoch: Epoch,
     /// The lock words of all members, where all share memory.
     shared_locks: bool,
-    /// Elements are combined under their lock, many at a time, and not one by one: all members have asked for it.
+    /// Elements are combined under their lock, many at a time, and not one by one.
     coarse: bool,
     /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.
     block: Option<SharedKey>,
@@ -94,6 +96,11 @@ pub struct Window {
     calls: AtomicU32,
     /// Whether any operation went by messages or by portal.
     used: AtomicBool,
+    /// Operations carried out by loads and stores, modulo 2^32, and how many of them the engine has counted.
+    direct: AtomicU32,
+    told: AtomicU32,
+    /// Whether anything was stored directly since the last fence of the processor: see [`direct`].
+    stored: AtomicBool,
     freed: AtomicBool,
     extras: Extras,
 }
@@ -155,10 +162,27 @@ impl Window {
     /// must not hold up what that other one waits for (MPI 5.0, section 2.9).
     #[inline]
     fn look_at_times(&self) {
-        let calls = self.calls.fetch_add(1, Ordering::Relaxed);
+        // What threads count at the same time may be counted once: that costs no atomic instruction, and is often enough.
+        let calls = self.calls.load(Ordering::Relaxed);
+        self.calls.store(calls.wrapping_add(1), Ordering::Relaxed);
         if calls.is_multiple_of(CALLS_BETWEEN_LOOKS) {
-            self.engine().look();
+            self.look();
         }
+    }
+
+    /// Makes progress.
+    #[cold]
+    fn look(&self) {
+        let mut engine = self.engine();
+        self.tell_counts(&mut engine);
+        engine.look();
+    }
+
+    /// Tells the engine what was done without it.
+    fn tell_counts(&self, engine: &mut Guard<'_>) {
+        let direct = self.direct.load(Ordering::Relaxed);
+        let told = self.told.swap(direct, Ordering::Relaxed);
+        engine.count_direct_operations(direct.wrapping_sub(told));
     }
 
     fn target(&self, rank: u32) -> Result<&Target> {
@@ -242,6 +266,7 @@ impl Window {
             return;
         }
         let mut engine = self.engine();
+        self.tell_counts(&mut engine);
         engine.close_window(self.context());
         engine.release_window_memory(self.grant, self.block);
         drop(engine);

@@ -5,7 +5,10 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{everywhere, over};
+use weft_fabric::Region;
 use weft_mpi::events::{Event, EventKind, Listener};
+use weft_mpi::info::Info;
+use weft_mpi::rma::{Allocation, Assertion, Ends, Flavor, TargetBuffer, Window};
 use weft_mpi::{SendMode, Source, TagPattern, Target, coll};
 
 #[test]
@@ -57,6 +60,55 @@ fn messages_are_counted_by_protocol_and_queues_follow() {
             assert_eq!((all.posted_now(), all.pulls_now()), (0, 0));
             assert!(all.unexpected_most.get() >= 10);
             assert_eq!(all.pulls_begun.get(), 1);
+        }
+    });
+}
+
+#[test]
+fn one_sided_operations_are_counted_by_their_path() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let all = process.counters();
+        let mut memory = [0u8; 64];
+        // SAFETY: the test keeps the memory until the window is freed.
+        let memory = unsafe { Region::new(memory.as_mut_ptr(), memory.len()) };
+        let mut before = 0;
+        for (flavor, allocation) in [
+            (Flavor::Allocate, Allocation::OfWeft(64)),
+            (Flavor::Create, Allocation::OfProgram(memory)),
+        ] {
+            let info = Info::default();
+            let window = Window::new(&world, flavor, allocation, 1, &info).unwrap();
+            window.fence(Assertion::default()).unwrap();
+            let bytes = common::bytes();
+            let target = TargetBuffer {
+                rank: 1,
+                displacement: 8,
+                count: 8,
+                datatype: &bytes,
+            };
+            let mut numbers = [7; 8];
+            for _ in 0..if world.rank() == 0 { 4 } else { 0 } {
+                let put = window.put(over(&mut numbers), &target, Ends::WithEpoch);
+                let get = window.get(over(&mut numbers), &target, Ends::WithEpoch);
+                put.and(get).unwrap();
+            }
+            window.fence(Assertion::default()).unwrap();
+            let sent = all.one_sided_messages.get() + all.one_sided_portal.get() - before;
+            before += sent;
+            let direct = all.one_sided_direct.get();
+            if world.rank() == 1 {
+                assert_eq!((direct, sent), (0, 0));
+            } else if flavor == Flavor::Allocate {
+                let shared = window.shared_query(Some(1)).unwrap().is_some();
+                assert_eq!((direct, sent), if shared { (8, 0) } else { (0, 8) });
+            } else {
+                assert_eq!(sent, 8, "{flavor:?}");
+            }
+            let refused = |window: &Window| window.put(over(&mut [0]), &target, Ends::WithEpoch);
+            assert!(refused(&window).is_err(), "too short a buffer");
+            assert_eq!(all.one_sided_direct.get(), direct);
+            window.free().unwrap();
         }
     });
 }

@@ -6,12 +6,14 @@ mod common;
 
 use std::sync::Arc;
 
-use common::everywhere;
+use common::{everywhere, on_threads};
 use weft_fabric::Region;
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::info::Info;
 use weft_mpi::op::Predefined;
-use weft_mpi::rma::{Allocation, Assertion, Ends, Flavor, LockKind, TargetBuffer, Window};
+use weft_mpi::rma::{
+    Allocation, Assertion, Ends, Flavor, LockKind, TargetBuffer, TargetElement, Window,
+};
 use weft_mpi::{Buffer, Comm, ErrorClass, Op, Process, RequestId};
 
 const FLAVORS: [Flavor; 4] = [
@@ -235,6 +237,138 @@ fn counters_count_every_rank_once() {
             assert_eq!(numbers.read(2), 20 * u64::from(size));
         }
     });
+}
+
+/// Adds one to a number, by whatever operation the round says, and to others if that one does.
+fn add_in_round(numbers: &Numbers, round: usize, added: &mut [u64]) {
+    let (window, words) = (&numbers.window, added.len());
+    let word = round * 7 % words;
+    match round % 5 {
+        0 => {
+            let (mut one, mut old) = ([1u64], [0u64]);
+            let element = TargetElement {
+                rank: 0,
+                displacement: numbers.place(0, word as i64, 1).displacement,
+                basic: Basic::Int64,
+            };
+            let (source, into) = (over(&mut one), over(&mut old));
+            if !window.fetch_and_op_at_once(&element, Predefined::Sum, Some(source), into) {
+                let place = numbers.place(0, word as i64, 1);
+                let (source, into) = (buffer(&mut one), buffer(&mut old));
+                window
+                    .get_accumulate(Some(source), into, &place, &add(), Ends::WithEpoch)
+                    .unwrap();
+            }
+            window.flush(0).unwrap();
+            added[word] += 1;
+        }
+        1 => {
+            let mut ones = vec![1u64; words];
+            let place = numbers.place(0, 0, words);
+            window
+                .accumulate(buffer(&mut ones), &place, &add(), Ends::WithEpoch)
+                .unwrap();
+            window.flush(0).unwrap();
+            added.iter_mut().for_each(|sum| *sum += 1);
+        }
+        2 => {
+            let mut known = [0u64];
+            loop {
+                let (mut next, mut found) = ([known[0] + 1], [0]);
+                let element = TargetElement {
+                    rank: 0,
+                    displacement: numbers.place(0, word as i64, 1).displacement,
+                    basic: Basic::Int64,
+                };
+                let sides = [over(&mut known), over(&mut next), over(&mut found)];
+                let sides = [&sides[0], &sides[1], &sides[2]];
+                if !window.compare_and_swap_at_once(&element, sides) {
+                    let place = numbers.place(0, word as i64, 1);
+                    let [compare, new, into] = sides.map(|side| Buffer::Flat(*side));
+                    window
+                        .compare_and_swap(&compare, &new, into, &place)
+                        .unwrap();
+                }
+                window.flush(0).unwrap();
+                if found == known {
+                    break;
+                }
+                known = found;
+            }
+            added[word] += 1;
+        }
+        3 => {
+            // Every second one.
+            let pairs = Datatype::vector(words as i64 / 2, 1, 2, long()).unwrap();
+            pairs.commit();
+            let (mut ones, mut old) = (vec![1u64; words / 2], vec![0u64; words / 2]);
+            let place = numbers.place_of(0, 0, 1, &pairs);
+            let (source, into) = (buffer(&mut ones), buffer(&mut old));
+            window
+                .get_accumulate(Some(source), into, &place, &add(), Ends::WithEpoch)
+                .unwrap();
+            window.flush(0).unwrap();
+            added.iter_mut().step_by(2).for_each(|sum| *sum += 1);
+        }
+        _ => {
+            let mut one = [1u64];
+            let place = numbers.place(0, word as i64, 1);
+            window
+                .accumulate(buffer(&mut one), &place, &add(), Ends::WithEpoch)
+                .unwrap();
+            window.flush(0).unwrap();
+            added[word] += 1;
+        }
+    }
+}
+
+/// Threads of several ranks add to the same numbers, one and many at a time, in windows whose elements have a lock and in such
+/// as have none: nothing is lost, and nothing is found twice.
+#[test]
+fn single_and_many_elements_are_combined_at_once() {
+    const ROUNDS: usize = 60;
+    for (words, flavor) in [16, 600, 10_000]
+        .into_iter()
+        .flat_map(|words| FLAVORS.map(|flavor| (words, flavor)))
+    {
+        on_threads(3, |process: Arc<Process>| {
+            let world = process.world();
+            let numbers = Numbers::new(&world, flavor, words);
+            numbers.window.lock_all(Assertion::default()).unwrap();
+            let mut added = vec![0u64; words];
+            std::thread::scope(|scope| {
+                let threads = [0, 2].map(|start| {
+                    let numbers = &numbers;
+                    scope.spawn(move || {
+                        let mut added = vec![0u64; words];
+                        for round in 0..ROUNDS {
+                            add_in_round(numbers, round + start, &mut added);
+                        }
+                        added
+                    })
+                });
+                for thread in threads {
+                    let of_thread = thread.join().unwrap();
+                    added
+                        .iter_mut()
+                        .zip(of_thread)
+                        .for_each(|(sum, more)| *sum += more);
+                }
+            });
+            numbers.window.unlock_all().unwrap();
+            numbers.window.fence(Assertion::default()).unwrap();
+            if world.rank() == 0 {
+                for (at, sum) in added.iter().enumerate() {
+                    assert_eq!(
+                        numbers.read(at),
+                        3 * sum,
+                        "number {at} of {words}, {flavor:?}"
+                    );
+                }
+            }
+            numbers.window.free().unwrap();
+        });
+    }
 }
 
 /// A number is read, changed and written while the lock is held: nothing is lost.

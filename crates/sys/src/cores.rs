@@ -102,6 +102,23 @@ pub fn change(to: usize, allowed: &[usize]) -> io::Result<()> {
     pin(allowed).and(moved)
 }
 
+/// Moves the calling thread to the next of its cores of which `is_taken` does not say that somebody is there; `choose`
+/// is told which one before it goes. False if there is none, or the kernel refuses. Nothing keeps it there.
+#[cold]
+pub fn leave(is_taken: impl Fn(usize) -> bool, choose: impl FnOnce(usize)) -> bool {
+    let (Ok(allowed), Some(here)) = (allowed(), current()) else {
+        return false;
+    };
+    // From here on upward, so that not all go to the first.
+    let (below, above) = allowed.split_at(allowed.partition_point(|core| *core <= here));
+    let mut others = above.iter().chain(below).copied();
+    let Some(to) = others.find(|core| *core != here && !is_taken(*core)) else {
+        return false;
+    };
+    choose(to);
+    change(to, &allowed).is_ok()
+}
+
 /// Lowers (or, with privilege, raises) the share of the processor of the calling thread: −20 to 19,
 /// more is less.
 ///
@@ -255,6 +272,24 @@ mod tests {
             }
             assert!(change(usize::MAX, &all).is_err());
             assert_eq!(allowed().expect("readable"), all);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn who_leaves_goes_to_a_core_that_is_free() {
+        std::thread::spawn(|| {
+            let all = allowed().expect("readable");
+            assert!(!leave(|_| true, |_| panic!("all are taken")));
+            let mut chosen = None;
+            let went = leave(|_| false, |core| chosen = Some(core));
+            assert_eq!((went, chosen.is_some()), (all.len() > 1, all.len() > 1));
+            assert!(chosen.is_none_or(|core| all.contains(&core)));
+            assert_eq!(allowed().expect("readable"), all);
+            // Who may be on one core stays there.
+            pin(&all[..1]).expect("one of ours");
+            assert!(!leave(|_| false, |_| panic!("there is no other")));
         })
         .join()
         .expect("no panic");

@@ -7,7 +7,7 @@
 //! | what is known of the core | what is done |
 //! |---|---|
 //! | somebody who may be waited for stands here as well | goes to another core, at most once in a millisecond, else yields |
-//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`]; then sleeps |
+//! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`] or until somebody ran during ten of the yields; then sleeps |
 //! | … and a stranger had this core lately | spins [`WAKE_UP`], then sleeps; yields to nobody |
 //! | who stands here is not known | spins with a yield now and then up to [`SPIN`], then sleeps; at once after an interruption |
 //!
@@ -35,6 +35,9 @@ pub const WAKE_UP: Duration = Duration::from_micros(50);
 /// Two reads of the clock lie a microsecond or two apart. If they lay this far apart, somebody else ran on this core.
 const INTERRUPTED: Duration = Duration::from_micros(150);
 
+/// Contended yields after which a core is not taken for free.
+const MOST_CONTENDED: u32 = 10;
+
 /// The core of a waiter, and who else stands there.
 pub trait Core {
     /// Gives the core to somebody else who wants it; false if that is not possible here.
@@ -46,19 +49,37 @@ pub trait Core {
 }
 
 /// One wait of a thread: asked every microsecond or two whether to go on spinning.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Patience {
+    /// How long it spins on a core that nobody else wants.
+    spin: Duration,
     since: Option<Instant>,
     last: Option<Instant>,
+    /// Yields during which somebody else ran.
+    contended: u32,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 impl Patience {
     /// Starts to wait. Costs nothing.
     #[must_use]
     pub const fn new() -> Self {
+        Self::up_to(SPIN)
+    }
+
+    /// Starts a wait that spins for so long, rather than [`SPIN`], on a core that nobody else wants.
+    #[must_use]
+    pub const fn up_to(spin: Duration) -> Self {
         Self {
+            spin,
             since: None,
             last: None,
+            contended: 0,
         }
     }
 
@@ -82,35 +103,41 @@ impl Patience {
         let since = *self.since.get_or_insert(now);
         let waited = now.duration_since(since);
         match core.is_shared() {
-            Some(true) => waited < SPIN && self.make_room(core, machine, now),
+            Some(true) => waited < self.spin && self.make_room(core, machine, now),
             Some(false) => {
                 if interrupted {
                     // What others wrote meanwhile is not there: a new wait, as long as any.
                     self.since = Some(now);
                     return true;
                 }
-                let limit = if machine.contention().was_interrupted(now) {
-                    WAKE_UP
-                } else {
-                    SPIN
-                };
-                if waited >= WAKE_UP && waited < limit {
-                    core.yield_core();
+                if waited < WAKE_UP {
+                    return true;
                 }
-                waited < limit
+                let wanted = machine.contention().was_interrupted(now);
+                !wanted && waited < self.spin && self.is_free(core, machine, now)
             }
             None => {
                 core.yield_core();
-                !interrupted && waited < SPIN
+                !interrupted && waited < self.spin
             }
         }
+    }
+
+    /// Yields the core: whether it is free, as far as that tells. Others may want it in pieces too short to interrupt us.
+    fn is_free(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
+        core.yield_core();
+        let took = machine.now().duration_since(now);
+        let mut contention = machine.contention();
+        self.contended += u32::from(contention.yielded(took, || machine.switches()));
+        machine.remember(contention);
+        self.contended < MOST_CONTENDED
     }
 
     /// Whoever is waited for may need this core.
     fn make_room(&mut self, core: &impl Core, machine: &impl Machine, now: Instant) -> bool {
         if leave_or_yield(core, machine, now) {
             // What the change took is no interruption.
-            *self = Self::new();
+            *self = Self::up_to(self.spin);
         }
         true
     }
@@ -131,4 +158,216 @@ fn leave_or_yield(core: &impl Core, machine: &impl Machine, now: Instant) -> boo
 /// Makes room for somebody of ours who stands on the caller's core: for those who ask and never wait.
 pub fn make_room(core: &impl Core, machine: &impl Machine) {
     leave_or_yield(core, machine, machine.now());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::contention::Contention;
+
+    /// Between two questions, and what an idle yield takes, in nanoseconds.
+    const QUESTION: u64 = 1_500;
+    const IDLE_YIELD: u64 = 160;
+
+    /// A simulated core, which a stranger that computes may share: it runs for `slice` ns whenever the core is given to
+    /// it, and takes it after as much of ours.
+    struct Simulated {
+        slice: Option<u64>,
+        shared: Option<bool>,
+        changes_refused: bool,
+        began: Instant,
+        state: Mutex<State>,
+    }
+
+    struct State {
+        nanoseconds: u64,
+        /// When the stranger takes the core.
+        due: u64,
+        strangers: u64,
+        yields: u64,
+        changes: u64,
+        contention: Contention,
+    }
+
+    impl Simulated {
+        fn new(slice: Option<u64>, shared: Option<bool>) -> Self {
+            Self {
+                slice,
+                shared,
+                changes_refused: false,
+                began: Instant::now(),
+                state: Mutex::new(State {
+                    nanoseconds: 0,
+                    due: slice.unwrap_or(u64::MAX),
+                    strangers: 0,
+                    yields: 0,
+                    changes: 0,
+                    contention: Contention::UNKNOWN,
+                }),
+            }
+        }
+
+        fn state(&self) -> std::sync::MutexGuard<'_, State> {
+            self.state.lock().expect("one thread")
+        }
+
+        fn stranger_runs(&self) {
+            let slice = self.slice.expect("there is one");
+            let mut state = self.state();
+            state.strangers += slice;
+            state.nanoseconds += slice;
+            state.due = state.nanoseconds + slice;
+        }
+
+        fn pass(&self, nanoseconds: u64) {
+            self.state().nanoseconds += nanoseconds;
+            let is_due = |state: &State| state.nanoseconds >= state.due;
+            if is_due(&self.state()) {
+                self.stranger_runs();
+            }
+        }
+
+        /// The time, and how much of it the stranger had.
+        fn times(&self) -> (u64, u64) {
+            let state = self.state();
+            (state.nanoseconds, state.strangers)
+        }
+
+        /// Waits for what is there after so many ns; what it spun, and true if it was seen without sleeping.
+        fn wait(&self, until: u64) -> (u64, bool) {
+            let mut patience = Patience::new();
+            let (start, strangers) = self.times();
+            loop {
+                self.pass(QUESTION);
+                let (now, theirs) = self.times();
+                let spun = now - start - (theirs - strangers);
+                if now >= start + until {
+                    return (spun, true);
+                }
+                if !patience.lasts_on(self, self) {
+                    return (spun, false);
+                }
+            }
+        }
+    }
+
+    impl Core for Simulated {
+        fn yield_core(&self) -> bool {
+            self.state().yields += 1;
+            self.pass(IDLE_YIELD);
+            if self.slice.is_some() {
+                self.stranger_runs();
+            }
+            true
+        }
+        fn is_shared(&self) -> Option<bool> {
+            self.shared
+        }
+        fn change_core(&self) -> bool {
+            self.state().changes += 1;
+            !self.changes_refused
+        }
+    }
+
+    impl Machine for Simulated {
+        fn now(&self) -> Instant {
+            self.began + Duration::from_nanos(self.state().nanoseconds)
+        }
+        fn switches(&self) -> u64 {
+            0
+        }
+        fn contention(&self) -> Contention {
+            self.state().contention
+        }
+        fn remember(&self, contention: Contention) {
+            self.state().contention = contention;
+        }
+    }
+
+    const NEVER: u64 = 1_000_000_000;
+    const SLICE: u64 = 3_000_000;
+
+    fn nanoseconds(time: Duration) -> u64 {
+        u64::try_from(time.as_nanos()).expect("short")
+    }
+
+    #[test]
+    fn a_core_of_ones_own_is_spun_on_but_not_for_ever() {
+        for shared in [None, Some(false)] {
+            let core = Simulated::new(None, shared);
+            assert!(core.wait(nanoseconds(SPIN) - 10_000).1);
+            let (spun, seen) = core.wait(NEVER);
+            assert!(!seen && spun < 2 * nanoseconds(SPIN), "{spun} ns");
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_to_a_stranger_while_an_answer_is_near() {
+        // Answers that take a few times what is between two questions, one after the other for as long as 20 slices.
+        let core = Simulated::new(Some(SLICE), Some(false));
+        let mut answers = 0u64;
+        while core.state().nanoseconds < 40 * SLICE {
+            assert!(core.wait(4 * QUESTION).1, "it slept");
+            answers += 1;
+        }
+        // The stranger had what the kernel gave it, half; the rest went into waits.
+        assert_eq!(core.state().yields, 0);
+        assert!(answers > 19 * SLICE / (5 * QUESTION), "{answers} answers");
+    }
+
+    #[test]
+    fn beside_a_stranger_it_spins_as_long_as_a_wake_up_costs() {
+        let core = Simulated::new(Some(SLICE), Some(false));
+        // Learns of the stranger.
+        while core.state().strangers == 0 {
+            let _ = core.wait(NEVER);
+        }
+        let _ = core.wait(NEVER);
+        let yields = core.state().yields;
+        for _ in 0..1000 {
+            let (spun, seen) = core.wait(NEVER);
+            // Twice if it was interrupted: what was written meanwhile is worth another look.
+            assert!(
+                !seen && spun <= 2 * nanoseconds(WAKE_UP) + 2 * QUESTION,
+                "{spun} ns"
+            );
+            assert!(spun >= nanoseconds(WAKE_UP), "{spun} ns");
+        }
+        assert_eq!(core.state().yields, yields, "a yield is a slice");
+    }
+
+    #[test]
+    fn a_stranger_that_is_gone_is_forgotten() {
+        let mut core = Simulated::new(Some(SLICE), Some(false));
+        while core.state().strangers == 0 {
+            let _ = core.wait(NEVER);
+        }
+        core.slice = None;
+        core.state().due = u64::MAX;
+        core.pass(1_000_000_000);
+        assert!(core.wait(nanoseconds(SPIN) - 10_000).1);
+    }
+
+    #[test]
+    fn two_on_one_core_part_and_do_not_do_so_all_the_time() {
+        let core = Simulated::new(None, Some(true));
+        for _ in 0..100 {
+            assert!(core.wait(20_000).1);
+        }
+        // 2 ms: nothing parts them for good here.
+        assert!((2..=3).contains(&core.state().changes));
+        assert!(core.state().yields > 100, "the other one needs this core");
+    }
+
+    #[test]
+    fn who_cannot_change_its_core_yields_it() {
+        let mut core = Simulated::new(None, Some(true));
+        core.changes_refused = true;
+        let (spun, seen) = core.wait(NEVER);
+        assert!(!seen && spun < 2 * nanoseconds(SPIN), "{spun} ns");
+        assert_eq!(core.state().changes, 1);
+        assert!(core.state().yields > 50);
+    }
 }

@@ -290,6 +290,28 @@ impl Region {
         Some(unsafe { AtomicU64::from_ptr(place.cast()) })
     }
 
+    /// Its first `N` bytes; `None` if there are fewer.
+    #[inline]
+    #[must_use]
+    pub fn read<const N: usize>(&self) -> Option<[u8; N]> {
+        // SAFETY: the region is valid for reads, as promised to `Region::new`, and has `N` bytes; arrays of bytes have no
+        // alignment.
+        (self.length >= N).then(|| unsafe { self.start.cast::<[u8; N]>().read() })
+    }
+
+    /// Sets its first `N` bytes. False, and nothing done, if there are fewer.
+    #[inline]
+    #[must_use]
+    pub fn write<const N: usize>(&self, bytes: [u8; N]) -> bool {
+        if self.length < N {
+            return false;
+        }
+        // SAFETY: the region is valid for writes, as promised to `Region::new`, and has `N` bytes; arrays of bytes have
+        // no alignment.
+        unsafe { self.start.cast::<[u8; N]>().write(bytes) };
+        true
+    }
+
     /// Copies as many bytes as both hold into `into`; answers how many.
     #[inline]
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
@@ -353,7 +375,10 @@ mod tests {
         assert!(region.part(usize::MAX, 2).is_none());
         let part = region.part(1, 3).expect("lies within");
         part.copy_from_slice(&[9, 9, 9, 9]);
-        assert_eq!(memory, [1, 9, 9, 9, 5]);
+        assert_eq!(part.read(), Some([9, 9]));
+        assert_eq!(part.read::<4>(), None);
+        assert!(part.write([7; 2]) && !part.write([8; 4]));
+        assert_eq!(memory, [1, 7, 7, 9, 5]);
     }
 
     #[test]

@@ -162,11 +162,6 @@ impl Installation {
             // numpy's own threads would only compete with the ranks.
             .env("OPENBLAS_NUM_THREADS", "1")
             .stdin(Stdio::null());
-        if self.place.network.is_some() || !self.place.options.is_empty() {
-            // Asks the suite to leave out what starts processes by MPI: over TCP and on several hosts a job has no
-            // room for them.
-            command.env("MPI4PY_TEST_SPAWN", "no");
-        }
         command
     }
 }

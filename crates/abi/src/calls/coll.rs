@@ -1,8 +1,8 @@
-//! Collectives (MPI 5.0, chapter 6): from arguments to a schedule, and what each form does with it.
+//! Collectives (MPI 5.0, chapter 6): from arguments to a value, and what each form does with it.
 //!
-//! One function for each collective checks what depends on several arguments or on the rank, and builds
-//! the schedule of this rank. The entry points of the three forms are generated from one row of
-//! `tables/functions`: each lets that function build the schedule and ends with [`run`], [`begin`] or
+//! One function for each collective checks what depends on several arguments or on the rank, and makes
+//! of them the [`Collective`] of this rank. The entry points of the three forms are generated from one row of
+//! `tables/functions`: each lets that function make the value and ends with [`run`], [`begin`] or
 //! [`prepare`]. Names in errors are those of the blocking form.
 //!
 //! Which buffers are significant depends on the rank, so they are checked here, not by the entry
@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Blocks, Members};
+use weft_mpi::coll::{self, Blocks, Collective, Members};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm};
 
@@ -27,27 +27,31 @@ pub use reduction::*;
 
 type CommRef = &'static Arc<Comm>;
 
-/// The blocking form: the schedule runs to its end.
+/// The blocking form: it runs to its end.
 #[inline]
-pub(crate) fn run(schedule: Schedule, comm: &Comm) -> Checked<()> {
-    Ok(comm.run(schedule)?)
+pub(crate) fn run(collective: impl Into<Collective<'static>>, comm: &Comm) -> Checked<()> {
+    Ok(comm.run(collective)?)
 }
 
-/// The non-blocking form: the schedule begins, and ends with a request.
+/// The non-blocking form: it begins, and ends with a request.
 #[inline]
-pub(crate) fn begin(schedule: Schedule, comm: &Comm, mut request: Out<c::Request>) -> Checked<()> {
-    request.set(pack(comm.begin(schedule)?));
-    Ok(())
-}
-
-/// The persistent form: the schedule is kept, to be begun by each start of a request.
-#[inline]
-pub(crate) fn prepare(
-    schedule: Schedule,
+pub(crate) fn begin(
+    collective: impl Into<Collective<'static>>,
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack_persistent(comm.prepare(schedule)?));
+    request.set(pack(comm.begin(collective)?));
+    Ok(())
+}
+
+/// The persistent form: it is kept, to be begun by each start of a request.
+#[inline]
+pub(crate) fn prepare(
+    collective: impl Into<Collective<'static>>,
+    comm: &Comm,
+    mut request: Out<c::Request>,
+) -> Checked<()> {
+    request.set(pack_persistent(comm.prepare(collective)?));
     Ok(())
 }
 
@@ -60,24 +64,23 @@ fn rank(root: Root) -> usize {
 }
 
 /// `MPI_Barrier`.
-pub fn barrier(comm: CommRef) -> Checked<Schedule> {
+pub fn barrier(comm: CommRef) -> Checked<Collective<'static>> {
     Ok(match Sides::of(comm) {
-        None => coll::barrier(&Members::of(comm))?,
-        Some(sides) => inter::barrier(&sides)?,
+        None => Collective::Barrier,
+        Some(sides) => inter::barrier(&sides)?.into(),
     })
 }
 
 /// `MPI_Bcast`.
-pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Schedule> {
+pub fn bcast(buffer: BufferArgument, root: Root, comm: CommRef) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let data = significant(root != Root::Beside, || buffer.buffer())?;
-        return Ok(inter::bcast(&sides, data.as_ref(), root)?);
+        return Ok(inter::bcast(&sides, data.as_ref(), root)?.into());
     }
-    Ok(coll::bcast(
-        &Members::of(comm),
-        &buffer.buffer()?,
-        rank(root),
-    )?)
+    Ok(Collective::Bcast {
+        data: buffer.buffer()?,
+        root: rank(root),
+    })
 }
 
 /// An argument that is looked at only where it is significant: `look` if `here`.
@@ -138,8 +141,13 @@ fn is_across_from_root(root: Root) -> bool {
     matches!(root, Root::Rank(_))
 }
 
-/// A collective between the root and all ranks of one group: `coll::gather` and its like.
-type Rooted<A, B> = fn(&Members, Option<&A>, Option<&B>, usize) -> weft_mpi::Result<Schedule>;
+/// The rank of this process, the number of ranks, and the rank of the root, within one group.
+fn place(comm: &Comm, root: Root) -> (usize, usize, usize) {
+    (comm.rank() as usize, comm.size() as usize, rank(root))
+}
+
+/// A collective between the root and all ranks of one group: gather and its like.
+type Rooted<A, B> = fn(&Comm, Option<A>, Option<B>, usize) -> weft_mpi::Result<Collective<'static>>;
 
 /// Gather and its form with counts: `blocks` makes the blocks at the root.
 fn gather_blocks(
@@ -149,23 +157,17 @@ fn gather_blocks(
     blocks: impl FnOnce(usize) -> Checked<Blocks>,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let out = significant(is_across_from_root(root), || send.buffer())?;
         let into = significant(root == Root::Here, || blocks(sides.remote))?;
-        return Ok(inter::gather(
-            name,
-            &sides,
-            out.as_ref(),
-            into.as_ref(),
-            root,
-        )?);
+        return Ok(inter::gather(name, &sides, out.as_ref(), into.as_ref(), root)?.into());
     }
-    let (members, root) = (Members::of(comm), rank(root));
-    let into = significant(members.rank == root, || blocks(members.size))?;
+    let (me, size, root) = place(comm, root);
+    let into = significant(me == root, || blocks(size))?;
     let out = contribution(send)?;
     ensure_apart_from_all(out.as_ref(), into.as_ref())?;
-    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
+    Ok(within(comm, out, into, root)?)
 }
 
 /// `MPI_Gather`.
@@ -174,9 +176,16 @@ pub fn gather(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| receive.blocks(ranks);
-    gather_blocks("MPI_Gather", coll::gather, &send, blocks, root, comm)
+    let within: Rooted<_, _> = |_, send, receive, root| {
+        Ok(Collective::Gather {
+            send,
+            receive,
+            root,
+        })
+    };
+    gather_blocks("MPI_Gather", within, &send, blocks, root, comm)
 }
 
 /// `MPI_Gatherv`.
@@ -185,9 +194,13 @@ pub fn gatherv(
     receive: BlocksArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| receive.blocks(ranks);
-    gather_blocks("MPI_Gatherv", coll::gatherv, &send, blocks, root, comm)
+    let within: Rooted<_, _> = |comm, send, receive, root| {
+        let members = Members::of(comm);
+        coll::gatherv(&members, send.as_ref(), receive.as_ref(), root).map(Collective::from)
+    };
+    gather_blocks("MPI_Gatherv", within, &send, blocks, root, comm)
 }
 
 /// Scatter and its form with counts: `blocks` makes the blocks at the root.
@@ -198,23 +211,17 @@ fn scatter_blocks(
     receive: &BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let into = significant(is_across_from_root(root), || receive.buffer())?;
         let out = significant(root == Root::Here, || blocks(sides.remote))?;
-        return Ok(inter::scatter(
-            name,
-            &sides,
-            out.as_ref(),
-            into.as_ref(),
-            root,
-        )?);
+        return Ok(inter::scatter(name, &sides, out.as_ref(), into.as_ref(), root)?.into());
     }
-    let (members, root) = (Members::of(comm), rank(root));
-    let out = significant(members.rank == root, || blocks(members.size))?;
+    let (me, size, root) = place(comm, root);
+    let out = significant(me == root, || blocks(size))?;
     let into = contribution(receive)?;
     ensure_apart_from_all(into.as_ref(), out.as_ref())?;
-    Ok(within(&members, out.as_ref(), into.as_ref(), root)?)
+    Ok(within(comm, out, into, root)?)
 }
 
 /// `MPI_Scatter`.
@@ -223,9 +230,16 @@ pub fn scatter(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| send.blocks(ranks);
-    scatter_blocks("MPI_Scatter", coll::scatter, blocks, &receive, root, comm)
+    let within: Rooted<_, _> = |_, send, receive, root| {
+        Ok(Collective::Scatter {
+            send,
+            receive,
+            root,
+        })
+    };
+    scatter_blocks("MPI_Scatter", within, blocks, &receive, root, comm)
 }
 
 /// `MPI_Scatterv`.
@@ -234,9 +248,13 @@ pub fn scatterv(
     receive: BufferArgument,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let blocks = |ranks| send.blocks(ranks);
-    scatter_blocks("MPI_Scatterv", coll::scatterv, blocks, &receive, root, comm)
+    let within: Rooted<_, _> = |comm, send, receive, root| {
+        let members = Members::of(comm);
+        coll::scatterv(&members, send.as_ref(), receive.as_ref(), root).map(Collective::from)
+    };
+    scatter_blocks("MPI_Scatterv", within, blocks, &receive, root, comm)
 }
 
 /// `MPI_Allgather`.
@@ -244,21 +262,15 @@ pub fn allgather(
     send: BufferArgument,
     receive: BufferArgument,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let blocks = receive.blocks(sides.remote)?;
-        return Ok(inter::allgather(
-            "MPI_Allgather",
-            &sides,
-            &send.buffer()?,
-            &blocks,
-        )?);
+        return Ok(inter::allgather("MPI_Allgather", &sides, &send.buffer()?, &blocks)?.into());
     }
-    let members = Members::of(comm);
-    let blocks = receive.blocks(members.size)?;
-    let own = contribution(&send)?;
-    ensure_apart_from_all(own.as_ref(), Some(&blocks))?;
-    Ok(coll::allgather(&members, own.as_ref(), &blocks)?)
+    let receive = receive.blocks(comm.size() as usize)?;
+    let send = contribution(&send)?;
+    ensure_apart_from_all(send.as_ref(), Some(&receive))?;
+    Ok(Collective::Allgather { send, receive })
 }
 
 /// `MPI_Allgatherv`.
@@ -284,16 +296,20 @@ pub fn allgatherv(
 }
 
 /// `MPI_Alltoall`.
-pub fn alltoall(send: BufferArgument, receive: BufferArgument, comm: CommRef) -> Checked<Schedule> {
+pub fn alltoall(
+    send: BufferArgument,
+    receive: BufferArgument,
+    comm: CommRef,
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         let (out, into) = (send.blocks(sides.remote)?, receive.blocks(sides.remote)?);
-        return Ok(inter::alltoall("MPI_Alltoall", &sides, &out, &into)?);
+        return Ok(inter::alltoall("MPI_Alltoall", &sides, &out, &into)?.into());
     }
-    let members = Members::of(comm);
-    let out = significant(!send.is_in_place(), || send.blocks(members.size))?;
-    let into = receive.blocks(members.size)?;
-    ensure_blocks_apart(out.as_ref(), &into)?;
-    Ok(coll::alltoall(&members, out.as_ref(), &into)?)
+    let size = comm.size() as usize;
+    let out = significant(!send.is_in_place(), || send.blocks(size))?;
+    let receive = receive.blocks(size)?;
+    ensure_blocks_apart(out.as_ref(), &receive)?;
+    Ok(Collective::Alltoall { send: out, receive })
 }
 
 /// The forms of alltoall with blocks of any size.

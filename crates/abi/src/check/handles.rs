@@ -145,6 +145,7 @@ fn not_committed(handle: c::Datatype, name: &'static str) -> Fault {
 }
 
 /// An operation.
+#[inline]
 pub fn operation(handle: c::Op, name: &'static str) -> Checked<&'static Arc<Op>> {
     let found = state::predefined_operation(handle).or_else(|| handle::find(handle.0));
     found.ok_or_else(|| {

@@ -71,15 +71,27 @@ const OPERATIONS: [(c::Op, Predefined); 14] = [
     (k::MPI_NO_OP, Predefined::NoOp),
 ];
 
-/// The predefined operation of a handle.
-pub fn predefined_operation(handle: c::Op) -> Option<&'static Arc<Op>> {
-    static OBJECTS: LazyLock<[Arc<Op>; 14]> =
-        LazyLock::new(|| OPERATIONS.map(|(_, operation)| Op::predefined(operation)));
-    if handle.0 >> 5 != k::MPI_OP_NULL.0 >> 5 {
-        return None;
+/// Handles from `MPI_OP_NULL` on that the standard keeps for operations.
+const OPERATION_HANDLES: usize = 32;
+
+/// Where the operation of such a handle stands in [`OPERATIONS`].
+static PLACES: [Option<u8>; OPERATION_HANDLES] = {
+    let mut places = [None; OPERATION_HANDLES];
+    let mut place = 0;
+    while place < OPERATIONS.len() {
+        places[OPERATIONS[place].0.0 - k::MPI_OP_NULL.0] = Some(place as u8);
+        place += 1;
     }
-    let place = OPERATIONS.iter().position(|(other, _)| *other == handle)?;
-    Some(&OBJECTS[place])
+    places
+};
+
+/// The predefined operation of a handle.
+#[inline]
+pub fn predefined_operation(handle: c::Op) -> Option<&'static Arc<Op>> {
+    static OBJECTS: LazyLock<[Arc<Op>; OPERATIONS.len()]> =
+        LazyLock::new(|| OPERATIONS.map(|(_, operation)| Op::predefined(operation)));
+    let place = (*PLACES.get(handle.0.wrapping_sub(k::MPI_OP_NULL.0))?)?;
+    OBJECTS.get(usize::from(place))
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ pub static CATEGORIES: &[Category] = &[
     under("weft", "requests", "operations under way"),
     under("weft", "waiting", "threads that wait"),
     under("weft", "collectives", "collective operations"),
+    under("weft", "windows", "one-sided communication"),
     under("weft", "communicators", "of one communicator"),
     under("weft", "faults", "what went wrong"),
 ];

@@ -591,6 +591,35 @@ pub static VARIABLES: &[Variable] = &[
         "other_collectives",
         "collectives of other names: of neighbours, and what other calls agree by",
     ),
+    // Windows.
+    counted(
+        "windows",
+        "one_sided_direct",
+        COUNTER,
+        |all| all.one_sided_direct.get(),
+        "one-sided operations that were loads, stores and atomic instructions of this process; a window tells them now and then, at the latest at a fence or when it is freed",
+    ),
+    counted(
+        "windows",
+        "one_sided_messages",
+        COUNTER,
+        |all| all.one_sided_messages.get(),
+        "messages of one-sided operations that were sent to their targets",
+    ),
+    counted(
+        "windows",
+        "one_sided_portal",
+        COUNTER,
+        |all| all.one_sided_portal.get(),
+        "one-sided operations whose data the fabric moved",
+    ),
+    counted(
+        "windows",
+        "one_sided_arrived",
+        COUNTER,
+        |all| all.one_sided_arrived.get(),
+        "messages of one-sided communication that came: operations of others, answers to own ones, synchronisation",
+    ),
     // Communicators.
     variable(
         "communicators",

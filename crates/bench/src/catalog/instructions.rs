@@ -7,13 +7,18 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 
 /// The calls of `measure/instructions.c`, as it names them and as people do.
-const CALLS: [(&str, &str); 6] = [
+const CALLS: [(&str, &str); 11] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
     ("recv", "MPI_Recv, the message is there but was not seen"),
     ("unexpected", "MPI_Recv of an unexpected message"),
     ("irecv", "MPI_Irecv and MPI_Wait"),
     ("iprobe", "MPI_Iprobe in vain"),
+    ("put", "MPI_Put and MPI_Win_flush"),
+    ("get", "MPI_Get and MPI_Win_flush"),
+    ("fetch_and_op", "MPI_Fetch_and_op and MPI_Win_flush"),
+    ("compare_and_swap", "MPI_Compare_and_swap and MPI_Win_flush"),
+    ("accumulate", "MPI_Accumulate and MPI_Win_flush"),
 ];
 
 /// The experiment.
@@ -40,6 +45,9 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
     let sizes = effort.pick(vec![8, 512], vec![8, 64, 512, 4096]);
     let mut series = Vec::new();
     for (call, panel) in CALLS {
+        // Of one element.
+        let single = matches!(call, "fetch_and_op" | "compare_and_swap");
+        let sizes = if single { &sizes[..1] } else { &sizes };
         series.extend(per_implementation(participants, "", panel, |index| {
             let cell = |&size: &u32| {
                 let job = JobKey {

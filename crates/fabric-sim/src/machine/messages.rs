@@ -119,6 +119,13 @@ impl Machine {
         Ok(posted)
     }
 
+    /// `me` wakes a peer: what that waits for may stand in memory that they share. A partition is between hosts, and so
+    /// not between these.
+    pub(crate) fn wake(&mut self, me: u32, peer: u32) {
+        let at = self.clock(me) + nanoseconds(self.config.cost.latency);
+        self.deliver(peer, at, Arrival::Wake { from: Peer(me) });
+    }
+
     /// Takes the next of what has arrived at `me` by its clock.
     pub(super) fn take(&mut self, me: u32) -> Option<Delivery> {
         if self.is_over() {
@@ -136,6 +143,10 @@ impl Machine {
             Arrival::Room => {
                 self.note(me, TraceEvent::Room);
                 Delivery::Room
+            }
+            Arrival::Wake { from } => {
+                self.note(me, TraceEvent::Woken(from));
+                Delivery::Wake
             }
             Arrival::Transfer(transfer) => {
                 Delivery::TransferCompleted(transfer.operation, self.copy(&transfer))

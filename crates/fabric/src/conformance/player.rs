@@ -78,6 +78,33 @@ impl Player {
         }
     }
 
+    /// Sleeps until a look at memory that members share answers true.
+    ///
+    /// # Panics
+    /// As for [`repeat`](Self::repeat).
+    pub fn await_store(&mut self, what: &str, mut stored: impl FnMut() -> bool) {
+        let bell = self.fabric.bell();
+        loop {
+            self.look();
+            if stored() {
+                return;
+            }
+            let ticket = bell.prepare();
+            if self.look() > 0 || stored() {
+                bell.cancel(ticket);
+                continue;
+            }
+            dither(&mut self.lots);
+            let before = self.fabric.now();
+            bell.wait(ticket, Some(PATIENCE));
+            let me = self.me();
+            assert!(
+                self.fabric.now().saturating_sub(before) < PATIENCE,
+                "rank {me} slept on: a lost wake-up, or it never came ({what})"
+            );
+        }
+    }
+
     /// Sends message `number`, sleeping while it is refused.
     pub fn send(&mut self, to: usize, number: u64, length: usize) {
         if !post(&mut *self.fabric, to, number, length) {

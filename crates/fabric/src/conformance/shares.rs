@@ -5,6 +5,7 @@ use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use super::Stage;
 use super::player::Player;
 use super::scene::{Scene, peer};
+use crate::board::{Board, Note};
 use crate::{FabricError, Peer, SharedBlock, SharedKey, SharedMemory, SyncKey, Token};
 
 const DONE: SyncKey = SyncKey(0x5B);
@@ -173,6 +174,59 @@ pub fn counts_of_many_are_exact(stage: &dyn Stage) {
             }
         }
     });
+}
+
+/// Members of a board hear each other, asleep or not: of two each wakes the other, of three the last wakes all.
+pub fn who_arrives_on_a_board_is_heard(stage: &dyn Stage) {
+    for members in [2, 3] {
+        stage.run(members, &|fabric| meet_on_a_board(Player::new(fabric)));
+    }
+}
+
+fn meet_on_a_board(mut player: Player) {
+    const EPOCHS: u32 = 300;
+    let (me, count) = (player.me(), player.count());
+    if !(0..count).all(|other| player.fabric.shares_memory(peer(other))) {
+        assert!(!player.fabric.is_asleep(peer(1 - me.min(1))));
+        return;
+    }
+    let bytes = Board::bytes_for(count).expect("few members");
+    let memory = if me == 0 {
+        let block = player.fabric.allocate_shared(bytes);
+        let block = block.expect("there is memory");
+        (1..count).for_each(|other| player.send_token(other, Token(block.key.0)));
+        block.memory
+    } else {
+        player.await_messages(1);
+        let key = SharedKey(player.last_token(0).0);
+        let attached = player.fabric.attach_shared(Peer(0), key, bytes);
+        attached.expect("allocated")
+    };
+    let mut board = Board::new(memory, count, me).expect("it fits");
+    let others = || (0..count).filter(move |other| *other != me);
+    for epoch in 1..=EPOCHS {
+        player.await_store("room", || board.has_room(0));
+        board.arrive(Note {
+            number: epoch,
+            ..Note::default()
+        });
+        if count == 2 {
+            let other = peer(1 - me);
+            if player.fabric.is_asleep(other) {
+                player.fabric.wake(other);
+            }
+        } else {
+            board.fence();
+            if board.have_all() {
+                others().for_each(|other| player.fabric.wake(peer(other)));
+            }
+        }
+        player.await_store("all others", || board.have_all());
+        assert!(others().all(|other| board.note_of(other).number == epoch));
+    }
+    // The owner does not leave before all have looked.
+    others().for_each(|other| player.signal(other, DONE));
+    others().for_each(|other| player.await_signals(other, DONE, 1));
 }
 
 /// A key ends with its block; what is allocated next has another, and is zeros.

@@ -288,7 +288,11 @@ mod tests {
     #[test]
     fn nothing_set_is_a_job_of_one() {
         let launcher = join_from(&|_| None).expect("alone");
-        assert!(launcher.is_singleton() && launcher.segment().is_none());
+        assert!(launcher.is_singleton() && launcher.later().is_none());
+        assert!(
+            launcher.segment().is_some(),
+            "with room for those that it may start"
+        );
         assert_eq!((launcher.rank(), launcher.size()), (0, 1));
     }
 

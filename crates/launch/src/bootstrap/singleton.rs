@@ -29,7 +29,7 @@ use crate::adoption::{self, Adoption};
 use crate::control::{ANSWER, Answer, Message, Told};
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
-use crate::worlds::{Served, Worlds};
+use crate::worlds::Worlds;
 
 /// A process that nobody started as a rank.
 #[derive(Debug)]
@@ -209,12 +209,9 @@ impl Launcher for Singleton {
                     Err(reason) => return Ok(JobAnswer::refuse(Refusal::Spawn, reason)),
                 }
             } else {
-                return Ok(match worlds.serve(0, request.clone()) {
-                    Served::Answered(answer) => answer,
-                    Served::Spawn(_) | Served::Waits | Served::Introduced(_) => {
-                        JobAnswer::refuse(Refusal::Other, "this program was started alone")
-                    }
-                });
+                return Ok(worlds.answer(0, request.clone()).unwrap_or_else(|| {
+                    JobAnswer::refuse(Refusal::Other, "this program was started alone")
+                }));
             }
         }
         drop(worlds);

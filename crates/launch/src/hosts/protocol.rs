@@ -400,6 +400,7 @@ fn check_status(rank: u32, status: i32) -> Result<(), Wrong> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::message::{LaterProcess, LaterProcesses};
 
     fn hello() -> FromAgent {
         FromAgent::Hello(Hello {
@@ -499,6 +500,80 @@ mod tests {
             FromAgent::Alive,
         ] {
             assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+    }
+
+    #[test]
+    fn it_offers_and_starts_only_what_it_was_asked_for() {
+        let ToAgent::Start(mut assignment) = start() else {
+            unreachable!("see above");
+        };
+        (assignment.room, assignment.first_later) = (4, 10);
+        let assigned = || {
+            let mut agent = Protocol::new();
+            assert_eq!(agent.heard(&hello()), Ok(()));
+            agent.said(&ToAgent::Start(assignment.clone()));
+            agent
+        };
+        let room = |free: &[u32]| {
+            FromAgent::Room(Room {
+                free: free.to_vec(),
+                soon: 1,
+                behind: None,
+            })
+        };
+        let process = |number: u32| LaterProcess {
+            number,
+            slot: number - 8,
+            rank: 0,
+            appnum: 0,
+        };
+        let told = ToAgent::StartLater(Box::new(LaterProcesses {
+            size: 3,
+            processes: vec![process(10), process(12)],
+            programs: Vec::new(),
+            parent: 0,
+        }));
+        let started = |numbers: &[u32]| FromAgent::StartedLater {
+            processes: numbers.iter().map(|number| (*number, 77)).collect(),
+            reason: None,
+        };
+        let mut agent = assigned();
+        assert!(agent.heard(&room(&[2])).is_err(), "not asked");
+        assert!(assigned().heard(&FromAgent::AddressesRecorded).is_err());
+        assert!(assigned().heard(&started(&[10])).is_err(), "not told");
+        for wrong in [&[1][..], &[6], &[3, 2], &[2, 2]] {
+            let mut agent = assigned();
+            agent.said(&ToAgent::AskRoom);
+            assert!(agent.heard(&room(wrong)).is_err(), "{wrong:?}");
+        }
+        for wrong in [&[11][..], &[2], &[10, 10]] {
+            let mut agent = assigned();
+            agent.said(&told);
+            assert!(agent.heard(&started(wrong)).is_err(), "{wrong:?}");
+        }
+        agent.said(&ToAgent::AskRoom);
+        assert_eq!(agent.heard(&room(&[2, 3, 5])), Ok(()));
+        agent.said(&told);
+        assert!(
+            agent.heard(&output(10, b"x")).is_err(),
+            "it does not run yet"
+        );
+        assert_eq!(agent.heard(&started(&[10, 12])), Ok(()));
+        agent.said(&ToAgent::AskRoom);
+        assert!(agent.heard(&room(&[2])).is_err(), "somebody runs there");
+        for message in [output(12, b"x"), exited(12)] {
+            assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+        assert!(agent.heard(&exited(12)).is_err(), "twice");
+        // The next one under the same number.
+        agent.said(&told);
+        assert!(agent.heard(&started(&[10])).is_err(), "it runs");
+        let mut agent = assigned();
+        for _ in 0..2 {
+            agent.said(&told);
+            assert_eq!(agent.heard(&started(&[12])), Ok(()));
+            assert_eq!(agent.heard(&exited(12)), Ok(()));
         }
     }
 

@@ -145,7 +145,9 @@ impl<'a> RemoteHosts<'a> {
             })
         };
         let texts: Vec<ProgramText> = self.plan.programs.iter().map(there).collect();
-        let agents: Vec<usize> = self.distribution.agents().collect();
+        // As hosts are numbered: by their lowest rank, in whatever order they have come.
+        let mut agents: Vec<usize> = self.distribution.agents().collect();
+        agents.sort_by_key(|agent| self.distribution.ranks(*agent).start);
         let host = |&agent: &usize| Host {
             agent,
             names: [

@@ -32,13 +32,7 @@ fn build(
     receive: &Blocks,
 ) -> Result<Schedule> {
     let mut plan = Plan::new(name);
-    members.check_entries(name, receive.len())?;
-    let expected = receive.bytes(members.rank);
-    if let Some(send) = send
-        && send.bytes() != expected
-    {
-        return Err(mismatch(name, send.bytes(), expected));
-    }
+    check(name, members, send, receive)?;
     let own = send.unwrap_or_else(|| receive.block(members.rank));
     let total = (0..members.size).map(|rank| receive.bytes(rank)).sum();
     if members.size == 1 {
@@ -53,6 +47,20 @@ fn build(
         Allgather::Ring => ring(members, &mut plan, own, receive),
     }
     plan.finish()
+}
+
+pub(super) fn check(
+    name: &'static str,
+    members: &Members,
+    send: Option<&Buffer>,
+    receive: &Blocks,
+) -> Result<()> {
+    members.check_entries(name, receive.len())?;
+    let expected = receive.bytes(members.rank);
+    match send {
+        Some(send) if send.bytes() != expected => Err(mismatch(name, send.bytes(), expected)),
+        _ => Ok(()),
+    }
 }
 
 /// Rank 0 gathers, then gives everything to all. A rank's own block may lie where everything will be

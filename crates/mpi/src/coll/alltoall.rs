@@ -13,7 +13,7 @@ use crate::schedule::{Schedule, Span};
 /// `Truncate` if the block to oneself differs in size.
 pub fn alltoall(members: &Members, send: Option<&Blocks>, receive: &Blocks) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Alltoall");
-    check(members, &plan, send, receive)?;
+    check(members, plan.name(), send, receive)?;
     let block = receive.bytes(members.rank);
     match members.alltoall(block) {
         Alltoall::Bruck => bruck(members, &mut plan, send, receive, block),
@@ -34,7 +34,7 @@ pub fn alltoallv(
     receive: &Blocks,
 ) -> Result<Schedule> {
     let mut plan = Plan::new(name);
-    check(members, &plan, send, receive)?;
+    check(members, plan.name(), send, receive)?;
     let Alltoall::Pairwise(window) = members.alltoall(usize::MAX) else {
         unreachable!("blocks of any size are exchanged in pairs")
     };
@@ -42,8 +42,12 @@ pub fn alltoallv(
     plan.finish()
 }
 
-fn check(members: &Members, plan: &Plan, send: Option<&Blocks>, receive: &Blocks) -> Result<()> {
-    let name = plan.name();
+pub(super) fn check(
+    members: &Members,
+    name: &'static str,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+) -> Result<()> {
     members.check_entries(name, receive.len())?;
     let Some(send) = send else { return Ok(()) };
     members.check_entries(name, send.len())?;

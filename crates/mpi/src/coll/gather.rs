@@ -22,7 +22,7 @@ pub fn gather(
     root: usize,
 ) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Gather");
-    check(members, &plan, send, receive, root)?;
+    check(members, plan.name(), send, receive, root)?;
     let block = match (receive, send) {
         (Some(receive), _) if members.rank == root => receive.bytes(root),
         (_, send) => send.map_or(0, Buffer::bytes),
@@ -45,19 +45,18 @@ pub fn gatherv(
     root: usize,
 ) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Gatherv");
-    check(members, &plan, send, receive, root)?;
+    check(members, plan.name(), send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
     plan.finish()
 }
 
-fn check(
+pub(super) fn check(
     members: &Members,
-    plan: &Plan,
+    name: &'static str,
     send: Option<&Buffer>,
     receive: Option<&Blocks>,
     root: usize,
 ) -> Result<()> {
-    let name = plan.name();
     members.check_root(name, root)?;
     if members.rank != root {
         return send.map(drop).ok_or_else(|| missing(name, "send"));

@@ -4,6 +4,7 @@
 //! the standard's functions, needs no copy of one's own data, and keeps the order of ranks, so that
 //! operations that do not commute are right by construction.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::choice::Reduce;
@@ -27,6 +28,79 @@ pub struct Reduction {
     pub op: Arc<Op>,
 }
 
+/// A [`Reduction`] whose datatype, and mostly whose operation, are the caller's: counting their users takes longer than
+/// combining a few elements.
+#[derive(Clone, Debug)]
+pub struct ReductionArgument<'a> {
+    /// Elements of each rank.
+    pub count: usize,
+    /// Their datatype.
+    pub datatype: &'a Arc<Datatype>,
+    /// The operation.
+    pub op: Cow<'a, Arc<Op>>,
+}
+
+impl<'a> From<&'a Reduction> for ReductionArgument<'a> {
+    fn from(reduction: &'a Reduction) -> Self {
+        Self {
+            count: reduction.count,
+            datatype: &reduction.datatype,
+            op: Cow::Borrowed(&reduction.op),
+        }
+    }
+}
+
+impl ReductionArgument<'_> {
+    /// The same, with a share in what it names.
+    #[must_use]
+    pub fn keep(&self) -> Reduction {
+        Reduction {
+            count: self.count,
+            datatype: Arc::clone(self.datatype),
+            op: Arc::clone(&self.op),
+        }
+    }
+
+    /// See [`Reduction::check`].
+    #[inline]
+    pub(super) fn check(&self, name: &str, count: usize, buffer: &Buffer) -> Result<()> {
+        check((&self.op, self.datatype), name, count, buffer)
+    }
+
+    /// [`check`](Self::check) for a send buffer and a receive buffer, of so many bytes each.
+    #[inline]
+    pub(super) fn check_both(&self, name: &str, send: &Buffer, receive: &Buffer) -> Result<()> {
+        self.check(name, self.count, send)?;
+        if receive.bytes() == send.bytes() {
+            return Ok(());
+        }
+        self.check(name, self.count, receive)
+    }
+}
+
+/// Checks an operation on elements, and that the buffer holds so many.
+#[inline]
+fn check(
+    (op, datatype): (&Op, &Datatype),
+    name: &str,
+    count: usize,
+    buffer: &Buffer,
+) -> Result<()> {
+    op.is_allowed_in_collectives(datatype)
+        .map_err(|error| Error::new(error.class(), format!("{name}: {error}")))?;
+    if buffer.bytes() == datatype.bytes(count)? {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::Truncate,
+        format!(
+            "{name}: a buffer of {} bytes for {count} elements of {} bytes; count and datatype of both buffers must agree",
+            buffer.bytes(),
+            datatype.size()
+        ),
+    ))
+}
+
 impl Reduction {
     pub(super) fn elements(&self) -> Elements {
         Elements {
@@ -37,21 +111,7 @@ impl Reduction {
 
     /// Checks the operation, and that the buffer holds what the count says.
     pub(super) fn check(&self, name: &str, count: usize, buffer: &Buffer) -> Result<()> {
-        self.op
-            .is_allowed_in_collectives(&self.datatype)
-            .map_err(|error| Error::new(error.class(), format!("{name}: {error}")))?;
-        let expected = self.datatype.bytes(count)?;
-        if buffer.bytes() == expected {
-            return Ok(());
-        }
-        Err(Error::new(
-            ErrorClass::Truncate,
-            format!(
-                "{name}: a buffer of {} bytes for {count} elements of {} bytes; count and datatype of both buffers must agree",
-                buffer.bytes(),
-                self.datatype.size()
-            ),
-        ))
+        check((&self.op, &self.datatype), name, count, buffer)
     }
 
     /// Where the parts of `count` elements begin that `parts` ranks share, in bytes, and the end.

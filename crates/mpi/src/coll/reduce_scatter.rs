@@ -3,7 +3,7 @@
 use super::Members;
 use super::choice::ReduceScatter;
 use super::plan::{Cut, Plan};
-use super::reduce::{Reduction, flat, share};
+use super::reduce::{Reduction, ReductionArgument, flat, share};
 use crate::buffer::Buffer;
 use crate::error::{Error, ErrorClass, Result};
 use crate::schedule::Schedule;
@@ -53,6 +53,30 @@ pub fn reduce_scatter_block(
     )
 }
 
+/// Checks the arguments of [`reduce_scatter_block`].
+pub(super) fn check_blocks(
+    members: &Members,
+    send: &Buffer,
+    receive: &Buffer,
+    count: usize,
+    reduction: &ReductionArgument<'_>,
+) -> Result<()> {
+    let name = "MPI_Reduce_scatter_block";
+    if count.checked_mul(members.size) != Some(reduction.count) {
+        return Err(wrong_sum(name, reduction.count));
+    }
+    reduction.check(name, reduction.count, send)?;
+    reduction.check(name, count, receive)
+}
+
+#[cold]
+fn wrong_sum(name: &str, count: usize) -> Error {
+    Error::new(
+        ErrorClass::Count,
+        format!("{name}: the counts of the ranks do not add up to {count}"),
+    )
+}
+
 fn build(
     name: &'static str,
     members: &Members,
@@ -67,13 +91,7 @@ fn build(
         .iter()
         .try_fold(0usize, |sum, count| sum.checked_add(*count));
     if sum != Some(reduction.count) {
-        return Err(Error::new(
-            ErrorClass::Count,
-            format!(
-                "{name}: the counts of the ranks do not add up to {}",
-                reduction.count
-            ),
-        ));
+        return Err(wrong_sum(name, reduction.count));
     }
     reduction.check(name, reduction.count, send)?;
     reduction.check(name, counts[members.rank], receive)?;

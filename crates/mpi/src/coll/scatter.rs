@@ -22,7 +22,7 @@ pub fn scatter(
     root: usize,
 ) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Scatter");
-    check(members, &plan, send, receive, root)?;
+    check(members, plan.name(), send, receive, root)?;
     let block = match (send, receive) {
         (Some(send), _) if members.rank == root => send.bytes(root),
         (_, receive) => receive.map_or(0, Buffer::bytes),
@@ -45,19 +45,18 @@ pub fn scatterv(
     root: usize,
 ) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Scatterv");
-    check(members, &plan, send, receive, root)?;
+    check(members, plan.name(), send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
     plan.finish()
 }
 
-fn check(
+pub(super) fn check(
     members: &Members,
-    plan: &Plan,
+    name: &'static str,
     send: Option<&Blocks>,
     receive: Option<&Buffer>,
     root: usize,
 ) -> Result<()> {
-    let name = plan.name();
     members.check_root(name, root)?;
     if members.rank != root {
         return receive.map(drop).ok_or_else(|| missing(name, "receive"));

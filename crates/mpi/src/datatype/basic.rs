@@ -85,7 +85,7 @@ impl BasicKind {
             | Self::Character(scalar) => scalar.size(),
             Self::Complex(scalar) => 2 * scalar.size(),
             Self::Byte | Self::Packed => 1,
-            Self::Pair(value, index) => value.size() + index.size(),
+            Self::Pair(value, index) => value.kind().size() + index.kind().size(),
         }
     }
 
@@ -223,7 +223,39 @@ impl Basic {
     #[inline]
     #[must_use]
     pub const fn size(self) -> usize {
-        self.kind().size()
+        const SIZES: [u8; Basic::ALL.len()] = {
+            let mut sizes = [0; Basic::ALL.len()];
+            let mut place = 0;
+            while place < sizes.len() {
+                sizes[place] = Basic::ALL[place].kind().size() as u8;
+                place += 1;
+            }
+            sizes
+        };
+        SIZES[self as usize] as usize
+    }
+
+    /// Whether `MPI_Compare_and_swap` is defined for it: integers, logicals and bytes (MPI 5.0, section 12.3.4).
+    #[inline]
+    pub(crate) fn is_compared(&self) -> bool {
+        const IS: [bool; Basic::ALL.len()] = {
+            let mut is = [false; Basic::ALL.len()];
+            let mut place = 0;
+            while place < is.len() {
+                is[place] = matches!(
+                    Basic::ALL[place].kind(),
+                    BasicKind::Integer(_)
+                        | BasicKind::FortranInteger(_)
+                        | BasicKind::Address(_)
+                        | BasicKind::Logical(_)
+                        | BasicKind::Byte
+                        | BasicKind::Character(_)
+                );
+                place += 1;
+            }
+            is
+        };
+        IS[*self as usize]
     }
 
     /// The datatype.

@@ -75,6 +75,7 @@ impl Core {
         let taken = match OneSidedHead::from_head(head) {
             Some(head) => {
                 let taken = self.one_sided.arrive(from, &head, data);
+                self.counters.one_sided_arrived.add(u64::from(taken));
                 self.end_one_sided();
                 self.wake_for_arrival();
                 taken

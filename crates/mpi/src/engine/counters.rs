@@ -128,6 +128,14 @@ pub struct Counters {
     by_name: [Counter; COLLECTIVES.len() + 1],
     /// Partitions of partitioned messages that have left, in pieces.
     pub pieces_sent: Counter,
+    /// One-sided operations that this rank carried out by loads and stores, as far as windows have told.
+    pub one_sided_direct: Counter,
+    /// Messages of one-sided operations that this rank sent to targets.
+    pub one_sided_messages: Counter,
+    /// One-sided operations whose data the fabric moved.
+    pub one_sided_portal: Counter,
+    /// Messages of one-sided communication that came, and were such as were due.
+    pub one_sided_arrived: Counter,
     /// Peers lost.
     pub lost: Counter,
     /// Messages that nobody could use.
@@ -161,9 +169,17 @@ impl Counters {
 
     /// A collective of this name begins.
     pub(super) fn collective(&self, name: &str) {
-        self.collectives_begun.add(1);
         let place = COLLECTIVES.iter().position(|one| *one == name);
-        self.by_name[place.unwrap_or(COLLECTIVES.len())].add(1);
+        self.collective_at(place.unwrap_or(COLLECTIVES.len()));
+    }
+
+    /// As [`collective`](Self::collective), by the place of the name in [`COLLECTIVES`], or the one behind them.
+    #[inline]
+    pub(super) fn collective_at(&self, place: usize) {
+        self.collectives_begun.add(1);
+        if let Some(count) = self.by_name.get(place) {
+            count.add(1);
+        }
     }
 
     /// How often the collective at this place of [`COLLECTIVES`] was begun; of the place behind it: all others.

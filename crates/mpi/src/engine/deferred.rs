@@ -90,6 +90,7 @@ impl Engine {
             | !core.deferred.is_empty()
             | core.one_sided.is_called()
             | core.guest.is_called()
+            | core.boards.are_awaited()
     }
 
     /// Does what is left to do after a poll. True if anything moved.
@@ -110,6 +111,10 @@ impl Engine {
         }
         if self.core.guest.is_called() {
             moved |= self.settle_guest();
+        }
+        // The last: a loss that was just heard of ends a wait.
+        if self.core.boards.are_awaited() {
+            moved |= self.look_at_boards();
         }
         moved
     }

@@ -43,6 +43,7 @@ impl Engine {
         let first = self.core.lost.first();
         self.end_all(&error, |slot| concerns(slot, peer, first));
         self.core.lose_in_windows(peer, &error);
+        self.core.boards.lose(peer, &error);
         let takes_part = |group: Option<&Group>| first.is_member(group, peer);
         for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);

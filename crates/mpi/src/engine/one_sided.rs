@@ -115,6 +115,12 @@ impl WindowState {
         self.members.iter()
     }
 
+    /// Whether a member is lost.
+    pub(crate) fn is_lost(&self, rank: u32) -> bool {
+        let member = self.members.get(rank as usize);
+        member.is_some_and(|member| member.lost().is_some())
+    }
+
     /// The error of whoever waits for a member that is lost; which one, it says.
     pub(crate) fn lost(&self) -> Option<&Error> {
         self.lost.as_ref()

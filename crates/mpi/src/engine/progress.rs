@@ -346,9 +346,10 @@ impl Guard<'_> {
     /// Sleeps on the bell, unless something has come after all.
     #[cold]
     fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
-        self.end_mismatched_collectives();
+        self.stand_aside_of_boards();
         let bell = Arc::clone(&self.shared.bell);
         let ticket = bell.prepare();
+        self.end_mismatched_collectives();
         if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
             bell.cancel(ticket);
             return ready(self);

@@ -197,6 +197,11 @@ impl CollectiveContext {
             .map_or(Peer(rank), |group| group.peer(rank))
     }
 
+    /// Its form and number, as one.
+    pub(crate) fn sequence(&self) -> u32 {
+        self.sequence
+    }
+
     /// Key of its signals.
     pub(super) fn key(&self) -> SyncKey {
         SyncKey(u64::from(self.context) << 32 | u64::from(self.sequence))

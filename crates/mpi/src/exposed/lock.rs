@@ -1,20 +1,55 @@
-//! Element lock: held while elements are combined that the processor cannot change at once.
+//! Element lock: held while elements are combined that nobody changes at once.
 //!
 //! ```text
-//!   0 free ──► 1 held ──► 0          2: held, and somebody may sleep on the word
+//!   byte 0        4
+//!        holder   waiting          holder: rank + 1, 0: free          waiting: threads that may sleep on `holder`
+//!
+//!   free ──► held ──► free         held by a lost member ──► held by who waits
 //! ```
+//!
+//! It is taken by one atomic instruction, and given back by a store without one: what costs most in the operation on one element
+//! is paid once. So whoever gives it back may miss a waiter who has just come, and a waiter sleeps no longer than [`NAP`]
+//! before it looks again.
+//!
+//! `SYNC element_lock`: the holder's Release store of 0 is read by the Acquire exchange of the next one.
+//!
+//! A member that dies holding it keeps it until one that waits knows of the loss and takes it over. Elements are whole then but for
+//! the one that was being written.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use weft_atomic::Ordering::{Acquire, Relaxed, Release};
+use weft_atomic::{AtomicU32, Woken, spin_loop};
 use weft_sys::{SharedMemory, clock};
 
 const FREE: u32 = 0;
-const HELD: u32 = 1;
-const AWAITED: u32 = 2;
+const WAITING: usize = 4;
 
-/// It is held for microseconds. Who has held it for so long has died with it, and it is taken from them.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of its words.
+pub(crate) const LOCK_BYTES: usize = 8;
+
+/// It is held for a microsecond or two, if its holder runs.
+const SPINS: u32 = 100;
+
+/// Longest sleep.
+const NAP: Duration = Duration::from_millis(2);
+
+/// Naps without a change after which a holder is taken for lost by those who cannot ask: seconds, in each of which this
+/// process has run.
+const NAPS_OF_THE_LOST: u32 = 2500;
+
+/// Whether a member is lost. Asked by who waits for it, now and then.
+pub(crate) type IsLost<'a> = &'a dyn Fn(u32) -> bool;
+
+/// Asks nobody: for who has the engine, and cannot look meanwhile.
+pub(crate) fn lost_in_time() -> impl Fn(u32) -> bool {
+    let naps = Cell::new(0);
+    move |_| {
+        naps.set(naps.get() + 1);
+        naps.get() > NAPS_OF_THE_LOST
+    }
+}
 
 /// Who else may combine elements of the memory meanwhile.
 #[derive(Clone, Debug)]
@@ -23,8 +58,10 @@ pub(crate) enum ElementLock {
     Engine,
     /// Whoever shares the memory.
     Shared {
-        /// Its first word is the lock.
-        word: SharedMemory,
+        /// The words of the lock.
+        words: SharedMemory,
+        /// This rank.
+        me: u32,
         /// Whether it is held for all elements, those too that the processor can change at once.
         for_all: bool,
     },
@@ -32,17 +69,25 @@ pub(crate) enum ElementLock {
 
 /// The lock is held.
 #[must_use]
-pub(super) struct Held<'a>(Option<&'a SharedMemory>);
+pub(super) struct Held<'a>(Option<(&'a SharedMemory, &'a AtomicU32)>);
 
 impl ElementLock {
     /// Takes it.
-    pub(super) fn hold(&self) -> Held<'_> {
+    pub(super) fn hold(&self, is_lost: IsLost<'_>) -> Held<'_> {
         match self {
             Self::Engine => Held(None),
-            Self::Shared { word, .. } => {
-                take(word);
-                Held(Some(word))
+            Self::Shared { words, me, .. } => {
+                self.try_hold().unwrap_or_else(|| wait(words, *me, is_lost))
             }
+        }
+    }
+
+    /// Takes it if nobody has it.
+    #[inline]
+    pub(super) fn try_hold(&self) -> Option<Held<'_>> {
+        match self {
+            Self::Engine => Some(Held(None)),
+            Self::Shared { words, me, .. } => take(words, FREE, *me),
         }
     }
 
@@ -56,51 +101,94 @@ impl ElementLock {
     }
 }
 
-fn take(memory: &SharedMemory) {
-    let Some(word) = memory.atomic_u32(0) else {
-        return;
-    };
-    if word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok() {
-        return;
-    }
-    let deadline = clock::monotonic() + PATIENCE.as_nanos() as u64;
+/// Takes it from nobody, or from a holder that is lost.
+#[inline]
+fn take(words: &SharedMemory, from: u32, me: u32) -> Option<Held<'_>> {
+    let word = words.atomic_u32(0)?;
     // SYNC element_lock
-    while word.swap(AWAITED, Acquire) != FREE {
-        let _ = memory.wait(0, AWAITED, Some(deadline));
-        if clock::monotonic() >= deadline {
-            return;
+    match word.compare_exchange(from, me + 1, Acquire, Relaxed) {
+        Ok(_) => Some(Held(Some((words, word)))),
+        Err(_) => None,
+    }
+}
+
+#[cold]
+fn wait<'a>(words: &'a SharedMemory, me: u32, is_lost: IsLost<'_>) -> Held<'a> {
+    let (Some(word), Some(waiting)) = (words.atomic_u32(0), words.atomic_u32(WAITING)) else {
+        return Held(None);
+    };
+    for _ in 0..SPINS {
+        if word.load(Relaxed) == FREE
+            && let Some(held) = take(words, FREE, me)
+        {
+            return held;
+        }
+        spin_loop();
+    }
+    waiting.fetch_add(1, Relaxed);
+    let held = loop {
+        let holder = word.load(Relaxed);
+        if holder == FREE {
+            match take(words, FREE, me) {
+                Some(held) => break held,
+                None => continue,
+            }
+        }
+        let deadline = clock::monotonic() + NAP.as_nanos() as u64;
+        let slept = words.wait(0, holder, Some(deadline));
+        if matches!(slept, Some(Woken::TimedOut))
+            && holder == word.load(Relaxed)
+            && is_lost(holder - 1)
+            && let Some(held) = take(words, holder, me)
+        {
+            break held;
+        }
+    };
+    waiting.fetch_sub(1, Relaxed);
+    held
+}
+
+impl Drop for Held<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let Some((words, word)) = self.0 else { return };
+        // SYNC element_lock
+        word.store(FREE, Release);
+        let waiting = words.atomic_u32(WAITING);
+        if waiting.is_some_and(|waiting| waiting.load(Relaxed) != 0) {
+            wake(words);
         }
     }
 }
 
-impl Drop for Held<'_> {
-    fn drop(&mut self) {
-        let Some(memory) = self.0 else { return };
-        // SYNC element_lock
-        let was = memory.atomic_u32(0).map(|word| word.swap(FREE, Release));
-        if was == Some(AWAITED) {
-            memory.wake(0, 1);
-        }
-    }
+#[cold]
+fn wake(words: &SharedMemory) {
+    words.wake(0, 1);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn lock(words: &SharedMemory, me: u32) -> ElementLock {
+        ElementLock::Shared {
+            words: words.clone(),
+            me,
+            for_all: false,
+        }
+    }
+
     #[test]
     fn one_at_a_time() {
         let memory = SharedMemory::of_this_process(64).expect("maps");
-        let lock = ElementLock::Shared {
-            word: memory.clone(),
-            for_all: false,
-        };
         let count = memory.part(8, 8).expect("within");
+        let (ranks, rounds) = if cfg!(miri) { (3, 20) } else { (4, 1000) };
         std::thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..1000 {
-                        let _held = lock.hold();
+            for rank in 0..ranks {
+                let (lock, count) = (lock(&memory, rank), &count);
+                scope.spawn(move || {
+                    for _ in 0..rounds {
+                        let _held = lock.hold(&|_| false);
                         let mut bytes = [0; 8];
                         assert!(count.read(0, &mut bytes));
                         let next = u64::from_ne_bytes(bytes) + 1;
@@ -111,6 +199,24 @@ mod tests {
         });
         let mut bytes = [0; 8];
         assert!(count.read(0, &mut bytes));
-        assert_eq!(u64::from_ne_bytes(bytes), 4000);
+        assert_eq!(u64::from_ne_bytes(bytes), u64::from(ranks * rounds));
+    }
+
+    #[test]
+    fn the_lock_of_the_lost_is_taken_over() {
+        let memory = SharedMemory::of_this_process(64).expect("maps");
+        std::mem::forget(lock(&memory, 7).hold(&|_| false));
+        let asked = Cell::new(0);
+        let is_lost = |rank| {
+            assert_eq!(rank, 7);
+            asked.set(asked.get() + 1);
+            asked.get() == 3
+        };
+        let other = lock(&memory, 2);
+        let held = other.hold(&is_lost);
+        assert_eq!(asked.get(), 3);
+        assert!(other.try_hold().is_none());
+        drop(held);
+        assert!(other.try_hold().is_some());
     }
 }

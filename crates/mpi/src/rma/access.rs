@@ -9,11 +9,11 @@ use weft_atomic::Ordering::Relaxed;
 
 use super::{Flavor, Window};
 use crate::buffer::Buffer;
-use crate::datatype::Datatype;
+use crate::datatype::{Basic, Datatype};
 use crate::engine::RequestId;
 use crate::engine::one_sided::{self, Access, ELEMENT_MAX, Operation};
 use crate::error::{Error, ErrorClass, Result};
-use crate::exposed::Exposed;
+use crate::exposed::{Exposed, lost_in_time};
 use crate::op::{Combine, Op, Predefined};
 
 /// Elements in the memory of a member.
@@ -45,6 +45,9 @@ impl Window {
     /// `Rank`, `Disp`, `RmaRange`, `RmaSync`, `Count` if both sides differ in size; `ProcFailed` if the target is lost.
     #[inline]
     pub fn put(&self, source: Buffer, target: &TargetBuffer<'_>, ends: Ends) -> Result<RequestId> {
+        if ends == Ends::WithEpoch && self.put_directly(&source, target) {
+            return Ok(RequestId::DONE);
+        }
         self.access(Access::Put(source), target, ends)
     }
 
@@ -54,6 +57,9 @@ impl Window {
     /// As for [`Self::put`].
     #[inline]
     pub fn get(&self, into: Buffer, target: &TargetBuffer<'_>, ends: Ends) -> Result<RequestId> {
+        if ends == Ends::WithEpoch && self.get_directly(&into, target) {
+            return Ok(RequestId::DONE);
+        }
         self.access(Access::Get(into), target, ends)
     }
 
@@ -69,6 +75,9 @@ impl Window {
         op: &Op,
         ends: Ends,
     ) -> Result<RequestId> {
+        if ends == Ends::WithEpoch && self.accumulate_directly(&source, target, op) {
+            return Ok(RequestId::DONE);
+        }
         if is_nothing(target) {
             return self.access(Access::Put(source), target, ends);
         }
@@ -108,18 +117,7 @@ impl Window {
         into: Buffer,
         target: &TargetBuffer<'_>,
     ) -> Result<RequestId> {
-        use crate::datatype::BasicKind as Kind;
-        let basic = target.datatype.basic().filter(|basic| {
-            matches!(
-                basic.kind(),
-                Kind::Integer(_)
-                    | Kind::FortranInteger(_)
-                    | Kind::Address(_)
-                    | Kind::Logical(_)
-                    | Kind::Byte
-                    | Kind::Character(_)
-            )
-        });
+        let basic = target.datatype.basic().filter(Basic::is_compared);
         let Some(basic) = basic else {
             return Err(Error::new(
                 ErrorClass::Type,
@@ -161,9 +159,6 @@ impl Window {
             if !ready {
                 self.prepare(target.rank, true)?;
             }
-            if self.accumulate_alone(exposed, &access, base, target) {
-                return Ok(RequestId::DONE);
-            }
             return self.access_direct(exposed, &access, base, target);
         }
         if !ready {
@@ -175,30 +170,6 @@ impl Window {
         self.access_by_messages(access, base, target, ends)
     }
 
-    /// Accumulates a piece of memory as a reduction does, if nobody else may use it meanwhile: this rank holds the lock
-    /// alone. True if it is done.
-    #[inline]
-    fn accumulate_alone(
-        &self,
-        exposed: &Exposed,
-        access: &Access,
-        base: i64,
-        target: &TargetBuffer<'_>,
-    ) -> bool {
-        let Access::Accumulate(combine, Buffer::Flat(source)) = access else {
-            return false;
-        };
-        if !self.epoch.is_exclusive(target.rank) {
-            return false;
-        }
-        let span = target.datatype.flat(target.count);
-        let span = span.and_then(|(offset, bytes)| exposed.span(base + offset as i64, bytes));
-        span.is_some_and(|span| {
-            combine.run_at(source, &span);
-            true
-        })
-    }
-
     /// Memory that this rank can load and store.
     #[inline]
     fn access_direct(
@@ -208,7 +179,23 @@ impl Window {
         base: i64,
         target: &TargetBuffer<'_>,
     ) -> Result<RequestId> {
-        if one_sided::apply(exposed, access, base, target.count, target.datatype) {
+        // Others may combine elements of it: whoever waits for one of them learns when that one is lost.
+        let is_lost = |rank| {
+            let mut engine = self.engine();
+            engine.look();
+            engine.window(self.context()).is_lost(rank)
+        };
+        let done = one_sided::apply(
+            exposed,
+            access,
+            base,
+            target.count,
+            target.datatype,
+            &is_lost,
+        );
+        self.note_stores();
+        if done {
+            self.count();
             Ok(RequestId::DONE)
         } else {
             Err(self.outside(target))
@@ -225,7 +212,15 @@ impl Window {
     ) -> Result<RequestId> {
         let mut engine = self.engine();
         let memory = engine.window(self.context()).memory();
-        if one_sided::apply(memory, access, base, target.count, target.datatype) {
+        let is_lost = lost_in_time();
+        if one_sided::apply(
+            memory,
+            access,
+            base,
+            target.count,
+            target.datatype,
+            &is_lost,
+        ) {
             Ok(RequestId::DONE)
         } else {
             Err(self.outside(target))

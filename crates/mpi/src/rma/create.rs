@@ -82,11 +82,11 @@ impl Window {
             token: None,
             shares: shares_with_all(&comm),
             failed: false,
-            coarse: hints::is_coarse(&info),
+            granularity: hints::granularity(&info),
         };
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
-        let coarse = all.iter().all(|member| member.coarse);
+        let coarse = hints::is_coarse(&all);
         let alone = comm.size() == 1;
         let contiguous = flavor == Flavor::Shared && !alone && !hints::is_true(&info, hints::APART);
         let made = if flavor == Flavor::Shared && !all_share && !alone {
@@ -148,6 +148,9 @@ impl Window {
                 && (!all_share || matches!(flavor, Flavor::Create | Flavor::Dynamic)),
             calls: AtomicU32::new(0),
             used: AtomicBool::new(false),
+            direct: AtomicU32::new(0),
+            told: AtomicU32::new(0),
+            stored: AtomicBool::new(false),
             freed: AtomicBool::new(false),
             extras: Extras::default(),
             comm,
@@ -278,7 +281,7 @@ fn allocate(
     };
     let control = memory.part(0, words);
     let lock = control.as_ref().map_or(ElementLock::Engine, |control| {
-        shared_lock::element_lock(control, all.iter().all(|member| member.coarse))
+        shared_lock::element_lock(control, comm.rank(), hints::is_coarse(all))
     });
     let exposed = match allocation {
         Allocation::OfProgram(region) => Some(Exposed::new(region, ElementLock::Engine)),

@@ -105,6 +105,22 @@ impl Epoch {
         self.members[rank as usize].store(bits, Relaxed);
     }
 
+    /// Whether an operation to this member can go at once. False: more has to be looked at ([`Self::check_operation`]).
+    #[inline]
+    pub(super) fn is_ready(&self, rank: u32) -> bool {
+        let Some(member) = self.members.get(rank as usize) else {
+            return false;
+        };
+        let bits = member.load(Relaxed);
+        match self.access.load(Relaxed) {
+            LOCKED_ALL => bits & HELD != 0,
+            LOCKED => bits & (SHARED | EXCLUSIVE) != 0,
+            FENCE => true,
+            STARTED => bits & (IN_START | READY) == IN_START | READY,
+            _ => false,
+        }
+    }
+
     /// Whether an operation may be called for this member. True: it can go at once; else something has to be asked or waited
     /// for first.
     #[inline]
@@ -300,12 +316,6 @@ impl Epoch {
             LockKind::Shared
         };
         Ok((bits & HELD != 0).then_some(kind))
-    }
-
-    /// Whether this rank alone may use the memory of this member.
-    #[inline]
-    pub(super) fn is_exclusive(&self, rank: u32) -> bool {
-        self.access.load(Relaxed) == LOCKED && self.member(rank) & EXCLUSIVE != 0
     }
 
     /// The lock of this member was given back.

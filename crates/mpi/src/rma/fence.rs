@@ -23,6 +23,7 @@ impl Window {
     pub(super) fn barrier(&self) -> Result<()> {
         // What was stored directly is there before anybody is told so.
         fence(Ordering::SeqCst);
+        self.tell_counts(&mut self.engine());
         self.comm.run(coll::barrier(&Members::of(&self.comm))?)
     }
 }

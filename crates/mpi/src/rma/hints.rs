@@ -4,6 +4,7 @@
 //! change nothing and are reported as what holds.
 
 use super::Flavor;
+use super::target::{Description, Granularity};
 use crate::error::Result;
 use crate::info::Info;
 
@@ -56,19 +57,33 @@ pub(super) fn change(info: &mut Info, given: &Info) -> Result<()> {
     Ok(())
 }
 
-/// Whether elements are to be combined many at a time: a granularity of at least so many bytes, given when the window
-/// is made. Below, and without one, each element is combined by itself.
+/// Bytes from which on elements are combined many at a time.
 const COARSE: u64 = 64;
 
-/// Whether the program asks for that.
-pub(super) fn is_coarse(info: &Info) -> bool {
+/// Bytes that a member exposes above which that is so without a hint.
+const SMALL: u64 = 1024;
+
+/// What the program says of it.
+pub(super) fn granularity(info: &Info) -> Granularity {
     let value = info.get("mpi_accumulate_granularity").ok().flatten();
-    value.is_some_and(|value| {
-        value
-            .trim()
-            .parse::<u64>()
-            .is_ok_and(|bytes| bytes >= COARSE)
-    })
+    let bytes = value.and_then(|value| value.trim().parse::<u64>().ok());
+    match bytes.unwrap_or(0) {
+        0 => Granularity::Unknown,
+        1..COARSE => Granularity::Fine,
+        _ => Granularity::Coarse,
+    }
+}
+
+/// Whether the elements of a window are combined under their lock, many at a time, and not by one atomic instruction each.
+/// What all members say alike holds; else a window of a few words, which is for counters and flags, has no lock for them.
+pub(super) fn is_coarse(members: &[Description]) -> bool {
+    let mut hints = members.iter().map(|member| member.granularity);
+    let first = hints.next().unwrap_or_default();
+    match first {
+        Granularity::Coarse if hints.all(|other| other == first) => true,
+        Granularity::Fine if hints.all(|other| other == first) => false,
+        _ => members.iter().any(|member| member.size > SMALL),
+    }
 }
 
 /// Whether a key is there and true.

@@ -264,8 +264,7 @@ impl Window {
     /// Waits until operations have been carried out: those to a member, or all.
     #[inline]
     pub(super) fn flush_members(&self, rank: Option<u32>) -> Result<()> {
-        // What was stored directly is there for everybody.
-        fence(SeqCst);
+        self.order_stores();
         let used = match rank {
             Some(rank) => self.targets[rank as usize].is_used(),
             None => self.used.load(Relaxed),

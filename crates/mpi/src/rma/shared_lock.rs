@@ -1,8 +1,9 @@
 //! Shared lock: the lock of a member's memory, as words in memory that all members share (MPI 5.0, section 12.5.3).
 //!
 //! ```text
-//!   byte 0           8             64
+//!   byte 0           64            128
 //!        element     tickets       who waits: a bit for each rank
+//!        lock
 //!
 //!   tickets:  next (16) │ serving (16) │ readers (32)
 //! ```
@@ -20,10 +21,10 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_sys::SharedMemory;
 
 use crate::engine::one_sided::LockKind;
-use crate::exposed::ElementLock;
+use crate::exposed::{ElementLock, LOCK_BYTES};
 
-const TICKETS: usize = 8;
-const WAITERS: usize = 64;
+const TICKETS: usize = 64;
+const WAITERS: usize = 128;
 /// A block is a whole number of these, so that the memory behind it is aligned as such.
 const PAGE: usize = 4096;
 
@@ -32,10 +33,10 @@ pub(super) fn bytes(members: u32) -> usize {
     (WAITERS + members.div_ceil(64) as usize * 8).next_multiple_of(PAGE)
 }
 
-/// The lock of elements that is with these words, held for all of them or for those that need it.
-pub(super) fn element_lock(control: &SharedMemory, for_all: bool) -> ElementLock {
-    match control.part(0, 4) {
-        Some(word) => ElementLock::Shared { word, for_all },
+/// The lock of elements that is with these words, as the rank `me` takes it: for all of them, or for those that need it.
+pub(super) fn element_lock(control: &SharedMemory, me: u32, for_all: bool) -> ElementLock {
+    match control.part(0, LOCK_BYTES) {
+        Some(words) => ElementLock::Shared { words, me, for_all },
         None => ElementLock::Engine,
     }
 }

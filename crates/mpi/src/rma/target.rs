@@ -25,8 +25,20 @@ pub(super) struct Description {
     pub shares: bool,
     /// Whether it could not do its part.
     pub failed: bool,
-    /// Whether it was told to combine many elements at a time.
-    pub coarse: bool,
+    /// How many elements it was told to combine at a time.
+    pub granularity: Granularity,
+}
+
+/// How many elements the members of a window combine at a time, as far as one of them knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Granularity {
+    /// Nobody has said it.
+    #[default]
+    Unknown,
+    /// One or a few.
+    Fine,
+    /// Many.
+    Coarse,
 }
 
 impl Description {
@@ -39,7 +51,8 @@ impl Description {
             self.failed,
             self.block.is_some(),
             self.token.is_some(),
-            self.coarse,
+            self.granularity == Granularity::Coarse,
+            self.granularity == Granularity::Fine,
         ];
         let flags = flags
             .iter()
@@ -72,7 +85,11 @@ impl Description {
             token: flag(3).then_some(Token(token)),
             shares: flag(0),
             failed: flag(1),
-            coarse: flag(4),
+            granularity: match (flag(4), flag(5)) {
+                (true, _) => Granularity::Coarse,
+                (false, true) => Granularity::Fine,
+                (false, false) => Granularity::Unknown,
+            },
         }
     }
 }
@@ -194,7 +211,7 @@ impl Window {
                 self.engine().attach_shared(owner, place.key, whole)?
             }
         };
-        let lock = shared_lock::element_lock(control, self.coarse);
+        let lock = shared_lock::element_lock(control, self.comm.rank(), self.coarse);
         let exposed = Exposed::shared(&memory, place.offset, size, lock);
         target.attach(exposed.ok_or_else(|| missing(rank))?);
         Ok(target.attached.get())

@@ -288,6 +288,12 @@ impl Fabric for Scripted {
         Err(FabricError::NotShared { peer })
     }
 
+    fn is_asleep(&mut self, _: Peer) -> bool {
+        false
+    }
+
+    fn wake(&mut self, _: Peer) {}
+
     fn is_flushed(&mut self) -> bool {
         true
     }

@@ -19,7 +19,7 @@ mod spreading;
 
 pub(in crate::mpi) use reducing::reduction;
 
-use weft_mpi::coll::Members;
+use weft_mpi::coll::{Collective, Members};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Error, ErrorClass, RequestId, Result};
 
@@ -30,8 +30,8 @@ impl Communicator {
         Members::of(self.comm())
     }
 
-    pub(super) fn run(&self, schedule: Schedule) -> Result<()> {
-        self.comm().run(schedule)
+    pub(super) fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
+        self.comm().run(collective)
     }
 
     pub(super) fn begin(&self, schedule: Schedule) -> Result<RequestId> {

@@ -25,7 +25,7 @@ use super::state::{Handle, Job, RankState};
 /// If a rank panics: with what the first one panicked with. The others learn that it is lost.
 pub fn run_ranks<R: Send>(ranks: usize, work: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
     let work = &work;
-    let worlds = Arc::new(Mutex::new(Worlds::new(ranks as u32)));
+    let worlds = Arc::new(Mutex::new(Worlds::new(ranks as u32, 0)));
     let outcomes: Vec<Result<R, Panicked>> = std::thread::scope(|scope| {
         let started: Vec<_> = Local::group(ranks)
             .into_iter()

@@ -76,8 +76,8 @@ impl RankState {
                 .map_err(|lost| Error::new(ErrorClass::Other, lost.to_string())),
             Job::Threads(worlds) => {
                 let mut worlds = worlds.lock().unwrap_or_else(PoisonError::into_inner);
-                let answer = worlds.serve(self.process.me().0, request.clone());
-                Ok(answer.unwrap_or_else(|_| {
+                let answer = worlds.answer(self.process.me().0, request.clone());
+                Ok(answer.unwrap_or_else(|| {
                     JobAnswer::refuse(
                         Refusal::Spawn,
                         "the ranks of this job are threads; start it by mpiexec",

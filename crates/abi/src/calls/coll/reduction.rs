@@ -1,9 +1,10 @@
 //! Collectives that combine (MPI 5.0, sections 6.9 to 6.11): reductions and scans.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use weft_mpi::coll::inter::{self, Root, Sides};
-use weft_mpi::coll::{self, Members, Reduction};
+use weft_mpi::coll::{self, Collective, Members, ReductionArgument};
 use weft_mpi::schedule::Schedule;
 use weft_mpi::{Buffer, Comm, Datatype, Op};
 
@@ -17,9 +18,9 @@ type OpRef = &'static Arc<Op>;
 type DatatypeRef = &'static Arc<Datatype>;
 
 /// The error of a collective that is not defined between two groups.
-fn one_group(comm: &Comm) -> Checked<Members> {
+fn one_group(comm: &Comm) -> Checked<()> {
     if comm.remote_group().is_none() {
-        return Ok(Members::of(comm));
+        return Ok(());
     }
     Err(Fault::argument(
         k::MPI_ERR_COMM,
@@ -30,17 +31,17 @@ fn one_group(comm: &Comm) -> Checked<Members> {
     ))
 }
 
-fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> Reduction {
+fn reduction(count: usize, datatype: DatatypeRef, op: OpRef) -> ReductionArgument<'static> {
     check::development::reduction(op, datatype);
     // The program's function is told the handle of the datatype, also if that is freed meanwhile.
     let op = if op.as_predefined().is_none() && !datatype.is_predefined() {
-        op.keeping(state::use_datatype(datatype))
+        Cow::Owned(op.keeping(state::use_datatype(datatype)))
     } else {
-        Arc::clone(op)
+        Cow::Borrowed(op)
     };
-    Reduction {
+    ReductionArgument {
         count,
-        datatype: Arc::clone(datatype),
+        datatype,
         op,
     }
 }
@@ -67,37 +68,30 @@ pub fn reduce(
     op: OpRef,
     root: Root,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     if let Some(sides) = Sides::of(comm) {
         if root == Root::Beside {
-            return Ok(Schedule::of("MPI_Reduce", Vec::new()));
+            return Ok(Schedule::of("MPI_Reduce", Vec::new()).into());
         }
         let (count, datatype) = receive.elements()?;
         let out = significant(is_across_from_root(root), || send.buffer(count, datatype))?;
         let into = significant(root == Root::Here, || receive.buffer())?;
-        let reduction = reduction(count, datatype, op);
-        return Ok(inter::reduce(
-            &sides,
-            out.as_ref(),
-            into.as_ref(),
-            &reduction,
-            root,
-        )?);
+        let reduction = reduction(count, datatype, op).keep();
+        return Ok(inter::reduce(&sides, out.as_ref(), into.as_ref(), &reduction, root)?.into());
     }
-    let (members, root) = (Members::of(comm), rank(root));
+    let root = rank(root);
     let (count, datatype) = receive.elements()?;
-    let into = significant(members.rank == root, || receive.buffer())?;
+    let into = significant(comm.rank() as usize == root, || receive.buffer())?;
     let own = match &into {
         Some(into) => operand(send, count, datatype, into)?,
         None => send.buffer(count, datatype)?,
     };
-    Ok(coll::reduce(
-        &members,
-        &own,
-        into.as_ref(),
-        &reduction(count, datatype, op),
+    Ok(Collective::Reduce {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
         root,
-    )?)
+    })
 }
 
 /// `MPI_Allreduce`.
@@ -106,20 +100,19 @@ pub fn allreduce(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let reduction = reduction(count, datatype, op);
-    Ok(match Sides::of(comm) {
-        None => {
-            let own = operand(send, count, datatype, &into)?;
-            coll::allreduce(&Members::of(comm), &own, &into, &reduction)?
-        }
-        Some(sides) => {
-            let own = send.buffer(count, datatype)?;
-            ensure_apart(BUFFERS, &own, &into)?;
-            inter::allreduce(&sides, &own, &into, &reduction)?
-        }
+    if let Some(sides) = Sides::of(comm) {
+        let own = send.buffer(count, datatype)?;
+        ensure_apart(BUFFERS, &own, &into)?;
+        return Ok(inter::allreduce(&sides, &own, &into, &reduction.keep())?.into());
+    }
+    Ok(Collective::Allreduce {
+        send: operand(send, count, datatype, &into)?,
+        receive: into,
+        reduction,
     })
 }
 
@@ -129,17 +122,16 @@ pub fn scan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
-    let members = one_group(comm)?;
+) -> Checked<Collective<'static>> {
+    one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
-    Ok(coll::scan(
-        &members,
-        &own,
-        &into,
-        &reduction(count, datatype, op),
-    )?)
+    Ok(Collective::Scan {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
+    })
 }
 
 /// `MPI_Exscan`.
@@ -148,17 +140,16 @@ pub fn exscan(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
-    let members = one_group(comm)?;
+) -> Checked<Collective<'static>> {
+    one_group(comm)?;
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let own = operand(send, count, datatype, &into)?;
-    Ok(coll::exscan(
-        &members,
-        &own,
-        &into,
-        &reduction(count, datatype, op),
-    )?)
+    Ok(Collective::Exscan {
+        send: own,
+        receive: into,
+        reduction: reduction(count, datatype, op),
+    })
 }
 
 /// The elements of all ranks.
@@ -181,7 +172,7 @@ pub fn reduce_scatter_block(
     receive: BufferArgument,
     op: OpRef,
     comm: CommRef,
-) -> Checked<Schedule> {
+) -> Checked<Collective<'static>> {
     let (count, datatype) = receive.elements()?;
     let into = receive.buffer()?;
     let size = comm.size() as usize;
@@ -190,9 +181,9 @@ pub fn reduce_scatter_block(
     if let Some(sides) = Sides::of(comm) {
         let (own, counts) = (send.buffer(all, datatype)?, vec![count; size]);
         let name = "MPI_Reduce_scatter_block";
-        return Ok(inter::reduce_scatter(
-            name, &sides, &own, &into, &counts, &reduction,
-        )?);
+        return Ok(
+            inter::reduce_scatter(name, &sides, &own, &into, &counts, &reduction.keep())?.into(),
+        );
     }
     // In place, the whole input stands in the receive buffer.
     let own = if send.is_in_place() {
@@ -200,13 +191,12 @@ pub fn reduce_scatter_block(
     } else {
         operand(send, all, datatype, &into)?
     };
-    Ok(coll::reduce_scatter_block(
-        &Members::of(comm),
-        &own,
-        &into,
+    Ok(Collective::ReduceScatterBlock {
+        send: own,
+        receive: into,
         count,
-        &reduction,
-    )?)
+        reduction,
+    })
 }
 
 /// `MPI_Reduce_scatter`.
@@ -232,7 +222,12 @@ pub fn reduce_scatter(
         let own = send.buffer(all, datatype)?;
         let name = "MPI_Reduce_scatter";
         return Ok(inter::reduce_scatter(
-            name, &sides, &own, &into, &counts, &reduction,
+            name,
+            &sides,
+            &own,
+            &into,
+            &counts,
+            &reduction.keep(),
         )?);
     }
     let own = if send.is_in_place() {
@@ -245,6 +240,6 @@ pub fn reduce_scatter(
         &own,
         &into,
         &counts,
-        &reduction,
+        &reduction.keep(),
     )?)
 }

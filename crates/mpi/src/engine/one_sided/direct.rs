@@ -8,7 +8,7 @@ use super::WindowMemory;
 use super::operation::{Access, ELEMENT_MAX};
 use crate::buffer::Buffer;
 use crate::datatype::{Datatype, StridedBlock};
-use crate::exposed::Exposed;
+use crate::exposed::{Exposed, IsLost};
 
 /// Bytes that are packed at a time: on the stack, which is small for fibers. Holds whole elements of every size.
 const CHUNK: usize = 2048 / 96 * 96;
@@ -32,7 +32,7 @@ impl Reach for WindowMemory {
 }
 
 /// Does the access on `count` elements of `datatype` from byte `base` of `memory`. False if it does not hold them: what lies
-/// before the first element that is missing may be done.
+/// before the first element that is missing may be done. `is_lost` is asked while another member combines elements.
 #[inline]
 pub(crate) fn apply(
     memory: &impl Reach,
@@ -40,9 +40,10 @@ pub(crate) fn apply(
     base: i64,
     count: usize,
     datatype: &Arc<Datatype>,
+    is_lost: IsLost<'_>,
 ) -> bool {
     let Some((offset, bytes)) = datatype.flat(count) else {
-        return apply_chunks(memory, access, base, count, datatype);
+        return apply_chunks(memory, access, base, count, datatype, is_lost);
     };
     let block = StridedBlock {
         offset,
@@ -64,59 +65,21 @@ pub(crate) fn apply(
             span.is_some_and(|span| into.copy_from(&span) == bytes)
         }
         Access::Accumulate(combine, Buffer::Flat(source))
-            if let Some(done) = exposed.combine_piece(at, combine, source) =>
+            if let Some(done) = exposed.combine_piece(at, combine, source, is_lost) =>
         {
             done
         }
         _ if bytes <= ELEMENT_MAX && bytes == access.unit() => {
             let (mut operand, mut fetched) = ([0; ELEMENT_MAX], [0; ELEMENT_MAX]);
-            if apply_word(
-                exposed,
-                access,
-                at,
-                &mut operand[..bytes],
-                &mut fetched[..bytes],
-            ) {
-                return true;
-            }
             let chunk = Chunk {
                 from: 0,
                 operand: &mut operand[..bytes],
                 fetched: &mut fetched[..bytes],
             };
-            chunk.apply(exposed, access, own, &[block])
+            chunk.apply(exposed, access, own, &[block], is_lost)
         }
-        _ => apply_chunks(memory, access, base, count, datatype),
+        _ => apply_chunks(memory, access, base, count, datatype, is_lost),
     }
-}
-
-/// One element that the processor changes at once. False, and nothing done, if it is none.
-#[inline]
-fn apply_word(
-    exposed: &Exposed,
-    access: &Access,
-    at: i64,
-    operand: &mut [u8],
-    fetched: &mut [u8],
-) -> bool {
-    let (combine, source, result) = match access {
-        Access::Accumulate(combine, Buffer::Flat(source)) => (combine, Some(source), None),
-        Access::GetAccumulate(combine, None, Buffer::Flat(result)) => (combine, None, Some(result)),
-        Access::GetAccumulate(combine, Some(Buffer::Flat(source)), Buffer::Flat(result)) => {
-            (combine, Some(source), Some(result))
-        }
-        _ => return false,
-    };
-    if let Some(source) = source {
-        source.copy_to_slice(operand);
-    }
-    let done = exposed.combine_word(at, combine, operand, result.map(|_| &mut *fetched));
-    if done.is_some()
-        && let Some(result) = result
-    {
-        result.copy_from_slice(fetched);
-    }
-    done.is_some()
 }
 
 /// Some bytes of an access, with room for what goes there and what comes from there.
@@ -129,7 +92,14 @@ struct Chunk<'a> {
 
 impl Chunk<'_> {
     #[inline]
-    fn apply(self, exposed: &Exposed, access: &Access, base: i64, blocks: &[StridedBlock]) -> bool {
+    fn apply(
+        self,
+        exposed: &Exposed,
+        access: &Access,
+        base: i64,
+        blocks: &[StridedBlock],
+        is_lost: IsLost<'_>,
+    ) -> bool {
         let Self {
             from,
             operand,
@@ -142,13 +112,16 @@ impl Chunk<'_> {
         let done = match access {
             Access::Put(_) => exposed.put(base, blocks, SharedBytes::of(operand)),
             Access::Get(_) => exposed.get(base, blocks, fetched),
-            Access::Accumulate(combine, _) => exposed.combine(base, blocks, combine, operand, None),
+            Access::Accumulate(combine, _) => {
+                exposed.combine(base, blocks, combine, (operand, None), is_lost)
+            }
             Access::GetAccumulate(combine, ..) => {
-                exposed.combine(base, blocks, combine, operand, Some(fetched))
+                exposed.combine(base, blocks, combine, (operand, Some(fetched)), is_lost)
             }
             Access::CompareAndSwap { compare, new, .. } => {
                 let at = base.wrapping_add(blocks.first().map_or(0, |block| block.offset as i64));
-                exposed.compare_and_swap(at, &compare[..bytes], &new[..bytes], fetched)
+                let (compare, new) = (&compare[..bytes], &new[..bytes]);
+                exposed.compare_and_swap(at, compare, new, fetched, is_lost)
             }
         };
         if done && let Some(result) = access.result() {
@@ -164,6 +137,7 @@ fn apply_chunks(
     base: i64,
     count: usize,
     datatype: &Arc<Datatype>,
+    is_lost: IsLost<'_>,
 ) -> bool {
     let total = datatype.size() * count;
     let unit = access.unit();
@@ -180,7 +154,7 @@ fn apply_chunks(
         };
         let done = memory
             .reach(base, &blocks, bytes)
-            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks));
+            .is_some_and(|(exposed, base)| chunk.apply(exposed, access, base, &blocks, is_lost));
         if !done {
             return false;
         }

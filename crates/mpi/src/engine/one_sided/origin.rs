@@ -124,11 +124,17 @@ impl Engine {
         }
         operation.left(&piece);
         member.sent += 1;
+        self.core.counters.one_sided_messages.add(1);
         if operation.has_left() {
             member.queue.pop_front();
             one_sided.end_if_over(id);
         }
         Pumped::Moved
+    }
+
+    /// Operations were carried out by loads and stores.
+    pub(crate) fn count_direct_operations(&mut self, more: u32) {
+        self.core.counters.one_sided_direct.add(more.into());
     }
 
     /// Has the fabric move the data of an operation.
@@ -164,6 +170,7 @@ impl Engine {
             }
             Err(cause) => Some(Error::from(cause)),
         };
+        self.core.counters.one_sided_portal.add(1);
         let one_sided = &mut self.core.one_sided;
         if let Some(window) = one_sided.windows.get_mut(&context) {
             window.members[rank as usize].queue.pop_front();

@@ -7,7 +7,7 @@ use super::operation::OperationId;
 use super::{LockKind, OneSided, Outgoing, WindowMemory, WindowState};
 use crate::datatype::StridedBlock;
 use crate::error::Error;
-use crate::exposed::Exposed;
+use crate::exposed::{Exposed, lost_in_time};
 use crate::op::{Combine, Predefined};
 
 /// What a message leads to.
@@ -259,11 +259,14 @@ impl WindowMemory {
             _ if bytes > MOST => return Err(Refusal::Range),
             _ => vec![0; bytes].into_boxed_slice(),
         };
+        // The engine is held, and cannot look who is lost.
+        let is_lost = lost_in_time();
         let done = match head.verb {
             Verb::Put => exposed.put(base, &blocks, data),
             Verb::Get => exposed.get(base, &blocks, &mut old),
             Verb::Accumulate => {
-                exposed.combine(base, &blocks, &combine()?, &mut data.to_vec(), None)
+                let both = (&mut *data.to_vec(), None);
+                exposed.combine(base, &blocks, &combine()?, both, &is_lost)
             }
             Verb::GetAccumulate => {
                 let mut operand = if head.operation == Predefined::NoOp {
@@ -271,7 +274,8 @@ impl WindowMemory {
                 } else {
                     data.to_vec()
                 };
-                exposed.combine(base, &blocks, &combine()?, &mut operand, Some(&mut old))
+                let both = (&mut *operand, Some(&mut *old));
+                exposed.combine(base, &blocks, &combine()?, both, &is_lost)
             }
             Verb::CompareAndSwap => {
                 let data = data.to_vec();
@@ -279,7 +283,7 @@ impl WindowMemory {
                 match blocks[..] {
                     [block] if block.count == 1 && new.len() == bytes => {
                         let at = base.wrapping_add(block.offset as i64);
-                        exposed.compare_and_swap(at, compare, new, &mut old)
+                        exposed.compare_and_swap(at, compare, new, &mut old, &is_lost)
                     }
                     _ => false,
                 }

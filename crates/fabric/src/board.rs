@@ -1,0 +1,449 @@
+//! Board: a block of shared memory on which the members of a group show each other that they have arrived, epoch by epoch,
+//! with some data each.
+//!
+//! ```text
+//!   line      one for each epoch under way and member, 128 bytes      payload   the same, for data that do not fit
+//!             stamp │ call │ number, length │ up to 104 bytes of data
+//! ```
+//!
+//! One member allocates the block ([`Fabric::allocate_shared`](crate::Fabric::allocate_shared)), the others attach it; each
+//! makes a [`Board`] of it. In each epoch a member [begins](Board::has_room) when there is room, writes its data,
+//! [arrives](Board::arrive), and reads what it needs of those who [have arrived](Board::has). How that is ordered, and why
+//! nothing is overwritten that is still read: [`weft_atomic::arrivals`].
+//!
+//! Who waits may sleep on its bell. A board wakes nobody: who has arrived asks, for those who wait for that, whether they
+//! [are asleep](crate::Fabric::is_asleep), and [wakes](crate::Fabric::wake) them.
+//!
+//! # Trust
+//! Others may write anything anywhere at any time. Places are computed from the number of members alone; of what stands in
+//! a line the call, the number and the length are only compared, and data are copied out once.
+
+use weft_atomic::arrivals::{self, Arrivals, ROWS, Stamps};
+use weft_atomic::{AtomicU32, AtomicU64, Ordering};
+use weft_sys::SharedMemory;
+use weft_sys::span::{Region, SharedBytes};
+
+const _: () = assert!(ROWS.is_multiple_of(PAYLOADS));
+
+/// Bytes of a line: what is fetched together.
+const LINE: usize = 128;
+/// What stands in a line before the data.
+const HEAD: usize = 24;
+/// Data that fit into a line.
+const INLINE: usize = LINE - HEAD;
+/// Where in a line its parts are. The stamp is first.
+const CALL: usize = 8;
+const NUMBER: usize = 16;
+const LENGTH: usize = 20;
+/// The part before the lines: see [`Board::leave`] and [`Board::want_room`].
+const FRONT: usize = 128;
+const LEFT: usize = 0;
+const ROOM_WANTED: usize = 64;
+const ASIDE: usize = 68;
+
+/// Most members of a board: each of them looks at the lines of all.
+pub const MOST_MEMBERS: usize = 256;
+
+/// Epochs whose payloads there is room for at a time.
+const PAYLOADS: usize = 8;
+
+/// Most data of a member in an epoch, and the least of this that there is for any number of members.
+const MOST_DATA: usize = 8 << 10;
+const LEAST_DATA: usize = 512;
+/// All payloads together, as far as the two above let.
+const ALL_DATA: usize = 512 << 10;
+
+/// What a member says of its epoch beside the data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Note {
+    /// What it does: a value that all members compute alike.
+    pub call: u64,
+    /// The number of what it does, in a count of the layer above.
+    pub number: u32,
+    /// Bytes of its data.
+    pub length: u32,
+}
+
+/// A board as one member has it. See the [module page](self).
+#[derive(Debug)]
+pub struct Board {
+    lines: Lines,
+    arrivals: Arrivals,
+}
+
+#[derive(Debug)]
+struct Lines {
+    memory: SharedMemory,
+    members: usize,
+    capacity: usize,
+}
+
+impl Lines {
+    #[inline]
+    fn line(&self, row: usize, member: usize) -> usize {
+        FRONT + (row * self.members + member) * LINE
+    }
+
+    /// Where `length` bytes of data of a member are.
+    #[inline]
+    fn data(&self, row: usize, member: usize, length: usize) -> usize {
+        if length <= INLINE {
+            self.line(row, member) + HEAD
+        } else {
+            self.line(ROWS, 0) + (row % PAYLOADS * self.members + member) * self.capacity
+        }
+    }
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        let word = self.memory.atomic_u64(offset);
+        word.expect("the board is as long as its layout, which `Board::new` has checked")
+    }
+
+    #[inline]
+    fn half(&self, offset: usize) -> &AtomicU32 {
+        let word = self.memory.atomic_u32(offset);
+        word.expect("the board is as long as its layout, which `Board::new` has checked")
+    }
+}
+
+impl Stamps for Lines {
+    #[inline]
+    fn stamp(&self, row: usize, member: usize) -> &AtomicU64 {
+        self.word(self.line(row, member))
+    }
+}
+
+impl Board {
+    /// Most bytes of data of a member in an epoch of a group of so many.
+    #[must_use]
+    pub fn capacity_for(members: usize) -> usize {
+        let share = ALL_DATA / (PAYLOADS * members.max(1)) / LINE * LINE;
+        share.clamp(LEAST_DATA, MOST_DATA)
+    }
+
+    /// Bytes of the block for a group of so many; `None` if they are too many for a board, or too few.
+    #[must_use]
+    pub fn bytes_for(members: usize) -> Option<usize> {
+        let each = ROWS * LINE + PAYLOADS * Self::capacity_for(members);
+        (2..=MOST_MEMBERS)
+            .contains(&members)
+            .then(|| FRONT + members * each)
+    }
+
+    /// The board in a block that was all zeros when the first member had it, as member `me` has it. `None` if the block is
+    /// too short for so many, or if there is no such member.
+    #[must_use]
+    pub fn new(memory: SharedMemory, members: usize, me: usize) -> Option<Self> {
+        let fits = memory.len() >= Self::bytes_for(members)? && me < members;
+        fits.then(|| Self {
+            lines: Lines {
+                memory,
+                members,
+                capacity: Self::capacity_for(members),
+            },
+            arrivals: Arrivals::new(members, me),
+        })
+    }
+
+    /// How many members.
+    #[inline]
+    #[must_use]
+    pub fn members(&self) -> usize {
+        self.arrivals.members()
+    }
+
+    /// This member.
+    #[inline]
+    #[must_use]
+    pub fn me(&self) -> usize {
+        self.arrivals.me()
+    }
+
+    /// Most bytes of data of a member in an epoch.
+    #[inline]
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.lines.capacity
+    }
+
+    /// Whether this member may begin the next epoch, with `length` bytes of data: nobody reads any more what it would
+    /// overwrite.
+    #[inline]
+    pub fn has_room(&mut self, length: usize) -> bool {
+        let rows = if length <= INLINE { ROWS } else { PAYLOADS };
+        self.arrivals.has_room(&self.lines, rows)
+    }
+
+    /// This member waits for room: whoever is the last to arrive at an epoch asks for that, and wakes it.
+    #[cold]
+    pub fn wish_room(&self) {
+        self.lines.half(ROOM_WANTED).store(1, Ordering::SeqCst);
+    }
+
+    /// Whether somebody has waited for room since that was last taken.
+    #[inline]
+    #[must_use]
+    pub fn is_room_wished(&self) -> bool {
+        self.lines.half(ROOM_WANTED).load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the wish for room, to wake who has it; false if another does.
+    #[must_use]
+    pub fn take_room_wish(&self) -> bool {
+        self.lines.half(ROOM_WANTED).swap(0, Ordering::AcqRel) != 0
+    }
+
+    /// This member does not come to the board for the collective of this number, and is about to sleep over it.
+    #[cold]
+    pub fn stand_aside(&self, number: u32) {
+        let aside = self.lines.half(ASIDE);
+        aside.store(number.wrapping_add(1), Ordering::SeqCst);
+    }
+
+    /// Whether somebody sleeps, or has slept, over the collective of this number away from the board. No member should,
+    /// if another comes to the board with it.
+    #[inline]
+    #[must_use]
+    pub fn is_anybody_aside(&self, number: u32) -> bool {
+        self.lines.half(ASIDE).load(Ordering::Relaxed) == number.wrapping_add(1)
+    }
+
+    /// Writes a part of the data of the next epoch, of which there will be `length` bytes. False if it does not fit.
+    #[inline]
+    #[must_use]
+    pub fn write(&self, length: usize, offset: usize, part: &Region) -> bool {
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let fits = length <= self.lines.capacity
+            && offset
+                .checked_add(part.len())
+                .is_some_and(|end| end <= length);
+        fits && {
+            let place = self.lines.data(row, self.me(), length) + offset;
+            self.lines.memory.write_from(place, part)
+        }
+    }
+
+    /// Arrives at the next epoch, for which there is room, with what was written: it is there for all others now. Who must
+    /// know whether it is the last [fences](Self::fence) before it looks.
+    #[inline]
+    pub fn arrive(&mut self, note: Note) {
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let line = self.lines.line(row, self.me());
+        // Relaxed: the stamp that follows orders them.
+        self.lines
+            .word(line + CALL)
+            .store(note.call, Ordering::Relaxed);
+        self.lines
+            .half(line + NUMBER)
+            .store(note.number, Ordering::Relaxed);
+        self.lines
+            .half(line + LENGTH)
+            .store(note.length, Ordering::Relaxed);
+        self.arrivals.arrive(&self.lines);
+    }
+
+    /// After arriving: of those who do this at least one finds by its next look that all have arrived.
+    #[inline]
+    pub fn fence(&self) {
+        self.arrivals.fence();
+    }
+
+    /// Whether a member has arrived at this epoch.
+    #[inline]
+    #[must_use]
+    pub fn has(&self, member: usize) -> bool {
+        self.arrivals.has(&self.lines, member)
+    }
+
+    /// Whether all have arrived at this epoch.
+    #[inline]
+    pub fn have_all(&mut self) -> bool {
+        self.arrivals.have_all(&self.lines)
+    }
+
+    /// How many members, from the first on, have arrived at this epoch.
+    #[inline]
+    pub fn have_from_first(&mut self) -> usize {
+        self.arrivals.have_from_first(&self.lines)
+    }
+
+    /// What a member says of this epoch, at which it has arrived.
+    #[inline]
+    #[must_use]
+    pub fn note_of(&self, member: usize) -> Note {
+        self.note_in(arrivals::row(self.arrivals.epoch()), member)
+    }
+
+    fn note_in(&self, row: usize, member: usize) -> Note {
+        let line = self.lines.line(row, member);
+        Note {
+            call: self.lines.word(line + CALL).load(Ordering::Relaxed),
+            number: self.lines.half(line + NUMBER).load(Ordering::Relaxed),
+            length: self.lines.half(line + LENGTH).load(Ordering::Relaxed),
+        }
+    }
+
+    /// A member that has arrived at the epoch after this member's, and what it says of that.
+    #[must_use]
+    pub fn ahead(&self) -> Option<(usize, Note)> {
+        let next = self.arrivals.epoch() + 1;
+        let row = arrivals::row(next);
+        (0..self.members()).find_map(|member| {
+            // Acquire: SYNC arrivals.stamp.
+            let came = self.lines.stamp(row, member).load(Ordering::Acquire) == next;
+            came.then(|| (member, self.note_in(row, member)))
+        })
+    }
+
+    /// `part` bytes from `offset` of the data of a member that has arrived at this epoch with `length` bytes. `None` if
+    /// there are no such bytes on any board.
+    #[inline]
+    #[must_use]
+    pub fn data(
+        &self,
+        member: usize,
+        length: usize,
+        offset: usize,
+        part: usize,
+    ) -> Option<SharedBytes<'_>> {
+        let row = arrivals::row(self.arrivals.epoch());
+        let fits = member < self.members()
+            && length <= self.lines.capacity
+            && offset.checked_add(part)? <= length;
+        if !fits {
+            return None;
+        }
+        let place = self.lines.data(row, member, length) + offset;
+        self.lines.memory.bytes(place, part)
+    }
+
+    /// This member uses the board no more. True if it is the last to say so.
+    pub fn leave(self) -> bool {
+        // AcqRel: whoever gives the memory back has all uses of it behind him.
+        self.lines.half(LEFT).fetch_add(1, Ordering::AcqRel) as usize + 1 >= self.members()
+    }
+
+    /// The memory, for who allocated it, to ask [`have_left`](Self::have_left) later.
+    #[must_use]
+    pub fn memory(&self) -> &SharedMemory {
+        &self.lines.memory
+    }
+
+    /// Whether all members have left the board in this memory.
+    #[must_use]
+    pub fn have_left(memory: &SharedMemory, members: usize) -> bool {
+        let left = memory.atomic_u32(LEFT);
+        left.is_none_or(|left| left.load(Ordering::Acquire) as usize >= members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conformance::Memory;
+
+    fn boards(members: usize) -> Vec<Board> {
+        let bytes = Board::bytes_for(members).expect("a group");
+        let memory = SharedMemory::of_this_process(bytes).expect("there is memory");
+        (0..members)
+            .map(|me| Board::new(memory.clone(), members, me).expect("it fits"))
+            .collect()
+    }
+
+    #[test]
+    fn layouts_keep_their_promises() {
+        for members in 2..=MOST_MEMBERS {
+            let bytes = Board::bytes_for(members).expect("a group");
+            let capacity = Board::capacity_for(members);
+            assert!((LEAST_DATA..=MOST_DATA).contains(&capacity) && capacity.is_multiple_of(LINE));
+            assert!(bytes <= 4 << 20, "{members}: {bytes}");
+        }
+        assert!(Board::capacity_for(8) >= 8 << 10 && Board::capacity_for(16) >= 4 << 10);
+        assert!(Board::bytes_for(1).is_none() && Board::bytes_for(MOST_MEMBERS + 1).is_none());
+        let memory = SharedMemory::of_this_process(100).expect("there is memory");
+        assert!(Board::new(memory, 2, 0).is_none(), "too short");
+    }
+
+    #[test]
+    fn data_of_every_length_come_across() {
+        let mut boards = boards(3);
+        let capacity = boards[0].capacity();
+        for length in [0, 1, 8, INLINE, INLINE + 1, 1000, capacity] {
+            for (me, board) in boards.iter_mut().enumerate() {
+                assert!(board.has_room(length));
+                let data = Memory::patterned(length, me as u64);
+                assert!(board.write(length, 0, &data.region()));
+                board.arrive(Note {
+                    call: 7,
+                    number: me as u32,
+                    length: length as u32,
+                });
+            }
+            for board in &mut boards {
+                assert!(board.have_all());
+                for member in 0..3 {
+                    let expected = Memory::patterned(length, member as u64).bytes();
+                    let data = board.data(member, length, 0, length).expect("there");
+                    assert_eq!(data.to_vec(), expected);
+                    let note = board.note_of(member);
+                    assert_eq!((note.number, note.length), (member as u32, length as u32));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let boards = boards(2);
+        let (one, capacity) = (&boards[0], boards[0].capacity());
+        let data = Memory::filled(16, 1);
+        for (length, offset) in [(capacity + 1, 0), (8, 0), (16, 1), (100, usize::MAX)] {
+            assert!(
+                !one.write(length, offset, &data.region()),
+                "{length} {offset}"
+            );
+        }
+        assert!(one.data(2, 8, 0, 8).is_none() && one.data(0, 8, 1, 8).is_none());
+        assert!(one.data(0, capacity + 1, 0, 1).is_none());
+        assert!(one.data(0, 8, usize::MAX, 8).is_none());
+    }
+
+    #[test]
+    fn the_last_to_leave_is_told() {
+        let mut boards = boards(2);
+        let memory = boards[0].memory().clone();
+        assert!(!Board::have_left(&memory, 2));
+        assert!(!boards.remove(0).leave() && !Board::have_left(&memory, 2));
+        assert!(boards.remove(0).leave() && Board::have_left(&memory, 2));
+    }
+
+    #[test]
+    fn who_waits_for_room_is_found_once() {
+        let boards = boards(2);
+        assert!(!boards[1].is_room_wished());
+        boards[0].wish_room();
+        assert!(boards[1].is_room_wished());
+        assert!(boards[1].take_room_wish() && !boards[1].take_room_wish());
+    }
+
+    #[test]
+    fn who_stands_aside_is_found_by_the_number() {
+        let boards = boards(2);
+        assert!(!boards[1].is_anybody_aside(4));
+        boards[0].stand_aside(4);
+        assert!(boards[1].is_anybody_aside(4) && !boards[1].is_anybody_aside(8));
+    }
+
+    #[test]
+    fn who_is_ahead_is_seen() {
+        let mut boards = boards(2);
+        assert_eq!(boards[1].ahead(), None);
+        let note = Note {
+            number: 5,
+            ..Note::default()
+        };
+        boards[0].arrive(note);
+        assert_eq!(boards[1].ahead(), Some((0, note)));
+    }
+}

@@ -1,0 +1,146 @@
+//! Collectives as values: the arguments of this rank, before it is decided how they are carried out.
+//!
+//! ```text
+//!   Collective ──► on a board      blocking, small, on a communicator whose members share memory
+//!              └─► Schedule        all others
+//! ```
+
+use super::{Blocks, Members, ReductionArgument};
+use super::{
+    allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block,
+    scan, scatter,
+};
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::schedule::Schedule;
+
+/// A collective within one group, with the arguments of this rank: as the function of the same name in [`coll`](super) has
+/// them.
+#[derive(Debug)]
+#[allow(missing_docs)]
+pub enum Collective<'a> {
+    /// See [`barrier`].
+    Barrier,
+    /// See [`bcast`].
+    Bcast { data: Buffer, root: usize },
+    /// See [`gather`].
+    Gather {
+        send: Option<Buffer>,
+        receive: Option<Blocks>,
+        root: usize,
+    },
+    /// See [`scatter`].
+    Scatter {
+        send: Option<Blocks>,
+        receive: Option<Buffer>,
+        root: usize,
+    },
+    /// See [`allgather`].
+    Allgather {
+        send: Option<Buffer>,
+        receive: Blocks,
+    },
+    /// See [`alltoall`].
+    Alltoall {
+        send: Option<Blocks>,
+        receive: Blocks,
+    },
+    /// See [`reduce`].
+    Reduce {
+        send: Buffer,
+        receive: Option<Buffer>,
+        reduction: ReductionArgument<'a>,
+        root: usize,
+    },
+    /// See [`allreduce`].
+    Allreduce {
+        send: Buffer,
+        receive: Buffer,
+        reduction: ReductionArgument<'a>,
+    },
+    /// See [`reduce_scatter_block`].
+    ReduceScatterBlock {
+        send: Buffer,
+        receive: Buffer,
+        count: usize,
+        reduction: ReductionArgument<'a>,
+    },
+    /// See [`scan`].
+    Scan {
+        send: Buffer,
+        receive: Buffer,
+        reduction: ReductionArgument<'a>,
+    },
+    /// See [`exscan`].
+    Exscan {
+        send: Buffer,
+        receive: Buffer,
+        reduction: ReductionArgument<'a>,
+    },
+    /// Any other, as what this rank does in it.
+    Steps(Schedule),
+}
+
+impl From<Schedule> for Collective<'_> {
+    fn from(schedule: Schedule) -> Self {
+        Self::Steps(schedule)
+    }
+}
+
+impl Collective<'_> {
+    /// What this rank does, by messages.
+    ///
+    /// # Errors
+    /// Those of the function of the same name.
+    pub fn schedule(self, members: impl FnOnce() -> Members) -> Result<Schedule> {
+        let members = match self {
+            Self::Steps(schedule) => return Ok(schedule),
+            _ => members(),
+        };
+        let members = &members;
+        match self {
+            Self::Steps(schedule) => Ok(schedule),
+            Self::Barrier => barrier(members),
+            Self::Bcast { data, root } => bcast(members, &data, root),
+            Self::Gather {
+                send,
+                receive,
+                root,
+            } => gather(members, send.as_ref(), receive.as_ref(), root),
+            Self::Scatter {
+                send,
+                receive,
+                root,
+            } => scatter(members, send.as_ref(), receive.as_ref(), root),
+            Self::Allgather { send, receive } => allgather(members, send.as_ref(), &receive),
+            Self::Alltoall { send, receive } => alltoall(members, send.as_ref(), &receive),
+            Self::Reduce {
+                send,
+                receive,
+                reduction,
+                root,
+            } => reduce(members, &send, receive.as_ref(), &reduction.keep(), root),
+            Self::Allreduce {
+                send,
+                receive,
+                reduction,
+            } => allreduce(members, &send, &receive, &reduction.keep()),
+            Self::ReduceScatterBlock {
+                send,
+                receive,
+                count,
+                reduction,
+            } => reduce_scatter_block(members, &send, &receive, count, &reduction.keep()),
+            Self::Scan {
+                send,
+                receive,
+                reduction,
+            } => scan(members, &send, &receive, &reduction.keep()),
+            Self::Exscan {
+                send,
+                receive,
+                reduction,
+            } => exscan(members, &send, &receive, &reduction.keep()),
+        }
+    }
+}

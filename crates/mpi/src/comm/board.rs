@@ -1,0 +1,153 @@
+//! Board of a communicator: when it is made, and what is carried out on it.
+//!
+//! ```text
+//!   trial ── collectives that a board would do ──► rank 0 allocates, all attach ──► used
+//!                                                        └── not all can ──► never
+//! ```
+//!
+//! All members decide alike: they count alike, and whether there is a board they tell each other, by messages.
+
+use weft_atomic::Ordering;
+use weft_fabric::SharedKey;
+
+use super::{Comm, Form};
+use crate::buffer::{self, Buffer};
+use crate::coll::{self, Collective, Members, Reduction, on_board};
+use crate::datatype::Basic;
+use crate::engine::boards::BoardId;
+use crate::error::Result;
+use crate::op::{Op, Predefined};
+use crate::schedule::Schedule;
+
+/// Collectives by messages before a communicator gets a board: many are made for one or two.
+const TRIAL: u32 = 3;
+
+/// In place of a board: there is none, and will be none.
+pub(super) const NEVER: u32 = u32::MAX;
+
+impl Comm {
+    /// Carries out a blocking collective on the board of this communicator; `None` if it is not for that.
+    #[inline]
+    pub(super) fn run_on_board(&self, collective: &Collective<'_>) -> Option<Result<()>> {
+        let state = self.board.load(Ordering::Relaxed);
+        if state == NEVER {
+            return None;
+        }
+        let (rank, size) = (self.rank as usize, self.size() as usize);
+        let demand = on_board::demand(collective, rank, size)?;
+        let id = match state.checked_sub(TRIAL + 1) {
+            Some(id) => BoardId(id),
+            None => match self.try_board(state) {
+                Ok(id) => id?,
+                Err(error) => return Some(Err(error)),
+            },
+        };
+        let members = Members {
+            rank,
+            size,
+            crowded: false,
+        };
+        if let Err(error) = on_board::check(collective, &members) {
+            return Some(Err(error));
+        }
+        let call = demand.call(self.next_number(Form::Blocking));
+        let mut engine = self.process.lock();
+        Some(on_board::carry_out(
+            collective,
+            &members,
+            (&mut engine, id),
+            call,
+        ))
+    }
+
+    /// Another collective that a board would do: answers the board if there is one now.
+    #[cold]
+    fn try_board(&self, state: u32) -> Result<Option<BoardId>> {
+        if state < TRIAL {
+            self.board.store(state + 1, Ordering::Relaxed);
+            return Ok(None);
+        }
+        let made = self.make_board()?;
+        let state = made.map_or(NEVER, |id| TRIAL + 1 + id.0);
+        self.board.store(state, Ordering::Relaxed);
+        Ok(made)
+    }
+
+    fn make_board(&self) -> Result<Option<BoardId>> {
+        let name = "the board of a communicator";
+        let members = self.size() as usize;
+        let mut engine = self.process.lock();
+        let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
+        if weft_fabric::board::Board::bytes_for(members).is_none()
+            || !self.group.members().all(share)
+        {
+            return Ok(None);
+        }
+        let mut own = None;
+        let mut word = [0; 9];
+        if self.rank == 0
+            && let Ok((key, memory)) = engine.allocate_board(members)
+        {
+            word[0] = 1;
+            word[1..].copy_from_slice(&key.0.to_le_bytes());
+            own = Some((memory, Some(key)));
+        }
+        drop(engine);
+        self.spread(name, &mut word, 0)?;
+        let [allocated, key @ ..] = word;
+        if allocated == 0 {
+            return Ok(None);
+        }
+        let key = SharedKey(u64::from_le_bytes(key));
+        let mut engine = self.process.lock();
+        if self.rank != 0 {
+            let attached = engine.attach_board(self.group.peer(0), key, members);
+            own = attached.ok().map(|memory| (memory, None));
+        }
+        let made = own.and_then(|memory| {
+            let peers = self.group.members().collect();
+            engine.add_board(self.context() | 1, memory, peers, self.rank as usize)
+        });
+        drop(engine);
+        let all = self.have_all(made.is_some());
+        if matches!(all, Ok(true)) {
+            return all.map(|_| made);
+        }
+        let mut engine = self.process.lock();
+        engine.discard_board(self.context() | 1);
+        if self.rank == 0 {
+            engine.release_board(key);
+        }
+        all.map(|_| None)
+    }
+
+    /// Whether all members say so.
+    fn have_all(&self, mine: bool) -> Result<bool> {
+        let mut byte = [u8::from(mine)];
+        let data = Buffer::Flat(buffer::region_of(&mut byte));
+        let reduction = Reduction {
+            count: 1,
+            datatype: Basic::Uint8.datatype().clone(),
+            op: Op::predefined(Predefined::Band),
+        };
+        let schedule = coll::allreduce(&Members::of(self), &data, &data, &reduction)?;
+        self.run_schedule(Schedule {
+            name: "the board of a communicator",
+            ..schedule
+        })?;
+        let Buffer::Flat(region) = data else {
+            return Ok(false);
+        };
+        let mut answer = [0];
+        region.copy_to_slice(&mut answer);
+        Ok(answer == [1])
+    }
+
+    /// The communicator is freed, and so is what this process has of its board.
+    pub(super) fn leave_board(&self) {
+        let state = self.board.swap(NEVER, Ordering::Relaxed);
+        if state != NEVER && state > TRIAL {
+            self.process.lock().drop_board(self.context() | 1);
+        }
+    }
+}

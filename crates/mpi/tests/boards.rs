@@ -1,0 +1,528 @@
+//! Blocking collectives of small data on boards, by messages and by turns, against results that are computed plainly: on
+//! every fabric, under faults, and where ranks disagree.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{everywhere, on_threads};
+use weft_fabric::Peer;
+use weft_fabric_sim::{Config, Fault, World};
+use weft_mpi::coll::{self, Blocks, Collective, Members, Reduction};
+use weft_mpi::datatype::{Basic, Datatype};
+use weft_mpi::op::Predefined;
+use weft_mpi::{Buffer, Comm, Error, ErrorClass, Op, Process};
+use weft_sys::random::SeededRandom;
+
+/// Collectives before a communicator surely has its board.
+const WARM: usize = 5;
+
+/// Numbers with or without gaps between them.
+struct Numbers {
+    memory: Vec<i64>,
+    stride: usize,
+}
+
+impl Numbers {
+    fn of(values: &[i64], gaps: bool) -> Self {
+        let stride = if gaps { 2 } else { 1 };
+        let mut memory = vec![-1; values.len() * stride];
+        for (place, value) in values.iter().enumerate() {
+            memory[place * stride] = *value;
+        }
+        Self { memory, stride }
+    }
+
+    fn zeros(count: usize, gaps: bool) -> Self {
+        Self::of(&vec![0; count], gaps)
+    }
+
+    fn datatype(&self) -> Arc<Datatype> {
+        let number = Basic::Int64.datatype();
+        match self.stride {
+            1 => Arc::clone(number),
+            _ => Datatype::resized(0, 16, number).unwrap(),
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.memory.len() / self.stride
+    }
+
+    fn buffer(&mut self) -> Buffer {
+        let (count, datatype) = (self.count(), self.datatype());
+        // SAFETY: each test waits for the end of what it starts before it looks at the memory.
+        unsafe { Buffer::new(self.memory.as_mut_ptr().cast(), count, &datatype) }
+    }
+
+    fn blocks(&mut self, ranks: usize) -> Blocks {
+        let (count, datatype) = (self.count() / ranks, self.datatype());
+        // SAFETY: as above.
+        unsafe { Blocks::even(self.memory.as_mut_ptr().cast(), count, &datatype, ranks) }.unwrap()
+    }
+
+    fn values(&self) -> Vec<i64> {
+        if self.stride > 1 {
+            assert!(self.memory.iter().skip(1).step_by(2).all(|gap| *gap == -1));
+        }
+        self.memory.iter().step_by(self.stride).copied().collect()
+    }
+}
+
+/// One collective, drawn alike on all ranks.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    kind: usize,
+    count: usize,
+    root: usize,
+    in_place: bool,
+    gaps: bool,
+    user: bool,
+    number: usize,
+}
+
+fn draw(random: &mut SeededRandom, size: usize, number: usize) -> Drawn {
+    let mut below = |limit: u64| random.up_to(limit - 1) as usize;
+    let count = match below(8) {
+        0 => 0,
+        1..=3 => 1 + below(3),
+        4 | 5 => 10 + below(8),
+        6 => 400 + below(300),
+        _ => 1000 + below(1000),
+    };
+    Drawn {
+        kind: below(11),
+        count,
+        root: below(size as u64),
+        in_place: below(3) == 0,
+        gaps: below(4) == 0,
+        user: below(8) == 0,
+        number,
+    }
+}
+
+/// What a rank contributes.
+fn own(drawn: &Drawn, rank: usize, count: usize) -> Vec<i64> {
+    let seed = (drawn.number * 1000 + rank * 7) as i64;
+    (0..count as i64).map(|place| seed + place * 13).collect()
+}
+
+fn joined(drawn: &Drawn, size: usize) -> Vec<i64> {
+    (0..size)
+        .flat_map(|rank| own(drawn, rank, drawn.count))
+        .collect()
+}
+
+fn total(drawn: &Drawn, ranks: std::ops::Range<usize>, count: usize) -> Vec<i64> {
+    let mut all = vec![0; count];
+    for rank in ranks {
+        let one = own(drawn, rank, count);
+        all.iter_mut().zip(one).for_each(|(sum, one)| *sum += one);
+    }
+    all
+}
+
+fn sum(count: usize, datatype: &Arc<Datatype>, user: bool) -> Reduction {
+    let op = if user || datatype.basic().is_none() {
+        Op::user(
+            |operand, into, count, datatype| {
+                let one = datatype.extent() as usize;
+                for place in 0..count {
+                    let (mut left, mut right) = ([0; 8], [0; 8]);
+                    let right_place = into.part(place * one, 8).unwrap();
+                    operand
+                        .part(place * one, 8)
+                        .unwrap()
+                        .copy_to_slice(&mut left);
+                    right_place.copy_to_slice(&mut right);
+                    let sum = i64::from_ne_bytes(left) + i64::from_ne_bytes(right);
+                    right_place.copy_from_slice(&sum.to_ne_bytes());
+                }
+            },
+            true,
+        )
+    } else {
+        Op::predefined(Predefined::Sum)
+    };
+    Reduction {
+        count,
+        datatype: Arc::clone(datatype),
+        op,
+    }
+}
+
+/// Carries it out, and compares what this rank gets.
+fn play(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
+    let (rank, size) = (comm.rank() as usize, comm.size() as usize);
+    let Drawn {
+        count, root, gaps, ..
+    } = *drawn;
+    let here = rank == root;
+    let mut send = Numbers::of(&own(drawn, rank, count), gaps);
+    match drawn.kind {
+        0 => comm.run(Collective::Barrier)?,
+        1 => {
+            let data = if here {
+                own(drawn, root, count)
+            } else {
+                vec![0; count]
+            };
+            let mut data = Numbers::of(&data, gaps);
+            let buffer = data.buffer();
+            comm.run(Collective::Bcast { data: buffer, root })?;
+            assert_eq!(data.values(), own(drawn, root, count), "{drawn:?}");
+        }
+        2 => {
+            let mut receive = Numbers::zeros(count * size, gaps);
+            let in_place = drawn.in_place && here;
+            if in_place {
+                let mut all = vec![0; count * size];
+                all[root * count..(root + 1) * count].copy_from_slice(&own(drawn, root, count));
+                receive = Numbers::of(&all, gaps);
+            }
+            let blocks = here.then(|| receive.blocks(size));
+            comm.run(Collective::Gather {
+                send: (!in_place).then(|| send.buffer()),
+                receive: blocks,
+                root,
+            })?;
+            if here {
+                assert_eq!(receive.values(), joined(drawn, size), "{drawn:?}");
+            }
+        }
+        3 => {
+            let mut all = Numbers::of(&joined(drawn, size), gaps);
+            let mut receive = Numbers::zeros(count, gaps);
+            let in_place = drawn.in_place && here;
+            comm.run(Collective::Scatter {
+                send: here.then(|| all.blocks(size)),
+                receive: (!in_place).then(|| receive.buffer()),
+                root,
+            })?;
+            if !in_place {
+                assert_eq!(receive.values(), own(drawn, rank, count), "{drawn:?}");
+            }
+        }
+        4 => {
+            let mut receive = Numbers::zeros(count * size, gaps);
+            if drawn.in_place {
+                let mut all = vec![0; count * size];
+                all[rank * count..(rank + 1) * count].copy_from_slice(&own(drawn, rank, count));
+                receive = Numbers::of(&all, gaps);
+            }
+            comm.run(Collective::Allgather {
+                send: (!drawn.in_place).then(|| send.buffer()),
+                receive: receive.blocks(size),
+            })?;
+            assert_eq!(receive.values(), joined(drawn, size), "{drawn:?}");
+        }
+        5 => {
+            // Rank r sends element block d of its own to rank d.
+            let mut out = Numbers::of(&own(drawn, rank, count * size), gaps);
+            let mut receive = Numbers::zeros(count * size, gaps);
+            if drawn.in_place {
+                receive = Numbers::of(&own(drawn, rank, count * size), gaps);
+            }
+            comm.run(Collective::Alltoall {
+                send: (!drawn.in_place).then(|| out.blocks(size)),
+                receive: receive.blocks(size),
+            })?;
+            let expected: Vec<i64> = (0..size)
+                .flat_map(|other| {
+                    own(drawn, other, count * size)[rank * count..(rank + 1) * count].to_vec()
+                })
+                .collect();
+            assert_eq!(receive.values(), expected, "{drawn:?}");
+        }
+        _ => reduce(comm, drawn, &mut send)?,
+    }
+    Ok(())
+}
+
+fn reduce(comm: &Comm, drawn: &Drawn, send: &mut Numbers) -> Result<(), Error> {
+    let (rank, size) = (comm.rank() as usize, comm.size() as usize);
+    let Drawn {
+        count, root, gaps, ..
+    } = *drawn;
+    let here = rank == root;
+    let reduction = sum(count, &send.datatype(), drawn.user);
+    let mut receive = Numbers::zeros(count, gaps);
+    let result = match drawn.kind {
+        6 => {
+            comm.run(Collective::Reduce {
+                send: send.buffer(),
+                receive: here.then(|| receive.buffer()),
+                reduction: (&reduction).into(),
+                root,
+            })?;
+            if !here {
+                return Ok(());
+            }
+            total(drawn, 0..size, count)
+        }
+        7 => {
+            let into = if drawn.in_place {
+                send.buffer()
+            } else {
+                receive.buffer()
+            };
+            comm.run(Collective::Allreduce {
+                send: send.buffer(),
+                receive: into,
+                reduction: (&reduction).into(),
+            })?;
+            if drawn.in_place {
+                receive = Numbers::of(&send.values(), gaps);
+            }
+            total(drawn, 0..size, count)
+        }
+        8 => {
+            let mut all = Numbers::of(&own(drawn, rank, count * size), gaps);
+            let reduction = sum(count * size, &all.datatype(), drawn.user);
+            comm.run(Collective::ReduceScatterBlock {
+                send: all.buffer(),
+                receive: receive.buffer(),
+                count,
+                reduction: (&reduction).into(),
+            })?;
+            total(drawn, 0..size, count * size)[rank * count..(rank + 1) * count].to_vec()
+        }
+        9 => {
+            comm.run(Collective::Scan {
+                send: send.buffer(),
+                receive: receive.buffer(),
+                reduction: (&reduction).into(),
+            })?;
+            total(drawn, 0..rank + 1, count)
+        }
+        _ => {
+            comm.run(Collective::Exscan {
+                send: send.buffer(),
+                receive: receive.buffer(),
+                reduction: (&reduction).into(),
+            })?;
+            if rank == 0 {
+                return Ok(());
+            }
+            total(drawn, 0..rank, count)
+        }
+    };
+    assert_eq!(receive.values(), result, "{drawn:?}");
+    Ok(())
+}
+
+/// So many random collectives.
+fn play_many(comm: &Comm, seed: u64, number: usize) -> Result<(), Error> {
+    let mut random = SeededRandom::new(seed);
+    (0..number).try_for_each(|number| play(comm, &draw(&mut random, comm.size() as usize, number)))
+}
+
+#[test]
+fn random_collectives_are_right_everywhere() {
+    for ranks in [2, 3, 7] {
+        everywhere(ranks, |process| {
+            let number = if cfg!(miri) { 12 } else { 150 };
+            play_many(&process.world(), u64::from(ranks), number).unwrap();
+        });
+    }
+}
+
+#[test]
+fn random_collectives_are_right_without_common_memory_and_under_faults() {
+    for seed in 0..20 {
+        let mut config = Config::faulty(4, seed);
+        config.shares_memory = seed % 2 == 0;
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            play_many(&process.world(), seed, 60).unwrap();
+            process.finish().unwrap();
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+#[test]
+fn threads_of_a_rank_use_boards_of_their_own() {
+    on_threads(3, |process| {
+        let world = process.world();
+        let comms: Vec<_> = (0..3).map(|_| world.dup().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for (number, comm) in comms.iter().enumerate() {
+                scope.spawn(move || play_many(comm, number as u64, 100).unwrap());
+            }
+        });
+    });
+}
+
+#[test]
+fn a_root_may_be_far_ahead() {
+    everywhere(3, |process| {
+        let world = process.world();
+        for length in [1, 100] {
+            for number in 0..200 {
+                let drawn = Drawn {
+                    kind: if number % 3 == 0 { 6 } else { 1 },
+                    count: length,
+                    root: 0,
+                    in_place: false,
+                    gaps: false,
+                    user: false,
+                    number,
+                };
+                play(&world, &drawn).unwrap();
+            }
+        }
+    });
+}
+
+#[test]
+fn communicators_come_and_go_with_their_boards() {
+    everywhere(2, |process| {
+        let world = process.world();
+        // More at a time than a rank allocates boards for, and many more one after the other.
+        let kept: Vec<_> = (0..70).map(|_| world.dup().unwrap()).collect();
+        for (number, comm) in kept.iter().enumerate() {
+            play_many(comm, number as u64, WARM + 2).unwrap();
+        }
+        for comm in kept {
+            comm.drop_messages();
+        }
+        for number in 0..100 {
+            let comm = world.dup().unwrap();
+            play_many(&comm, number, WARM + 2).unwrap();
+            comm.drop_messages();
+        }
+    });
+}
+
+/// A rank dies at any moment: the others get right results up to some collective, and then an error that names it.
+#[test]
+fn a_death_in_the_middle_is_named() {
+    for seed in 0..60 {
+        let dead = Peer(seed as u32 % 3);
+        let death = Fault::Death {
+            peer: dead,
+            at: Duration::from_micros(40 + 7 * seed),
+        };
+        let config = Config::new(3, seed).with(death);
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let world = process.world();
+            // Never ends but by the death.
+            let mut number = seed;
+            let error = loop {
+                if let Err(error) = play_many(&world, number, 20) {
+                    break error;
+                }
+                number += 1000;
+            };
+            if process.me() != dead {
+                assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+                let named = ["rank", "peer"].map(|word| format!("{word} {dead} "));
+                assert!(
+                    named.iter().any(|name| error.text().contains(name)),
+                    "{error}"
+                );
+                // Whatever comes later ends as well.
+                let error = world.run(Collective::Barrier).unwrap_err();
+                assert_eq!(error.class(), ErrorClass::ProcFailed, "{error}");
+            }
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Ranks that do not agree get an error that says so, and do not hang.
+#[test]
+fn disagreement_is_an_error() {
+    let warm = |world: &Comm| (0..WARM).for_each(|_| world.run(Collective::Barrier).unwrap());
+    let bcast = |world: &Comm, count: usize, root: usize| {
+        let mut data = Numbers::zeros(count, false);
+        let data = data.buffer();
+        world.run(Collective::Bcast { data, root })
+    };
+    // Other lengths: on the board, beside the board, and the other way round.
+    for (one, other) in [(3, 4), (3, 5000), (5000, 3)] {
+        everywhere(2, |process| {
+            let world = process.world();
+            warm(&world);
+            let ended = match world.rank() {
+                0 => bcast(&world, one, 0),
+                _ => bcast(&world, other, 0),
+            };
+            if world.rank() == 1 {
+                let error = ended.unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+                assert!(error.text().contains("MPI_Bcast"), "{error}");
+                assert!(error.text().contains("agree on all ranks"), "{error}");
+            }
+        });
+    }
+    // Other calls, other operations.
+    everywhere(2, |process| {
+        let world = process.world();
+        warm(&world);
+        let error = match world.rank() {
+            0 => world.run(Collective::Barrier).unwrap_err(),
+            _ => bcast(&world, 1, 0).unwrap_err(),
+        };
+        assert_eq!(error.class(), ErrorClass::Truncate, "{error}");
+        let other = ["MPI_Bcast", "MPI_Barrier"][world.rank() as usize];
+        assert!(error.text().contains(other), "{error}");
+    });
+    everywhere(2, |process| {
+        let world = process.world();
+        warm(&world);
+        let op = [Predefined::Sum, Predefined::Max][world.rank() as usize];
+        let reduction = Reduction {
+            count: 1,
+            datatype: Arc::clone(Basic::Int64.datatype()),
+            op: Op::predefined(op),
+        };
+        let (mut send, mut receive) = (Numbers::zeros(1, false), Numbers::zeros(1, false));
+        let error = world
+            .run(Collective::Allreduce {
+                send: send.buffer(),
+                receive: receive.buffer(),
+                reduction: (&reduction).into(),
+            })
+            .unwrap_err();
+        assert!(error.text().contains("operation"), "{error}");
+    });
+}
+
+/// A board is used, and not only in name: the collectives of a warm communicator send no message.
+#[test]
+fn no_message_is_sent() {
+    on_threads(3, |process| {
+        let world = process.world();
+        play_many(&world, 1, WARM * 4).unwrap();
+        let sent = || -> u64 {
+            let counters = process.counters();
+            counters.eager().messages.get() + counters.rendezvous().messages.get()
+        };
+        let before = sent();
+        for number in 0..20 {
+            let mut drawn = draw(&mut SeededRandom::new(number), 3, number as usize);
+            (drawn.count, drawn.gaps, drawn.user) = (8, false, false);
+            play(&world, &drawn).unwrap();
+        }
+        assert_eq!(sent(), before);
+        // A user's operation goes by messages.
+        let drawn = Drawn {
+            kind: 7,
+            user: true,
+            ..draw(&mut SeededRandom::new(1), 3, 1)
+        };
+        play(&world, &Drawn { count: 1, ..drawn }).unwrap();
+        assert!(sent() > before);
+        world
+            .run(coll::barrier(&Members::of(&world)).unwrap())
+            .unwrap();
+    });
+}

@@ -301,6 +301,43 @@ static void atomic(void) {
     close_file();
 }
 
+/* Each rank writes by itself, at the same time as the others, small blocks that lie in the gaps of the others'; on even turns with the
+ * hint that each block is written by itself. */
+static void gaps(void) {
+    enum { BLOCK = 16, COUNT = 2000 };
+    char *out = malloc(BLOCK * COUNT), *in = malloc(BLOCK * COUNT * (size_t)check_size);
+    char *hints[] = {"disable", "automatic"};
+    MPI_Datatype tile, filetype;
+    MPI_Info info;
+    MPI_Type_contiguous(BLOCK, MPI_BYTE, &tile);
+    MPI_Type_create_resized(tile, 0, BLOCK * check_size, &filetype);
+    MPI_Type_commit(&filetype);
+    reopen(MPI_MODE_RDWR | MPI_MODE_CREATE);
+    for (int turn = 0; turn < 10; turn++) {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "romio_ds_write", hints[turn % 2]);
+        MPI_Info_set(info, "ind_wr_buffer_size", turn < 5 ? "4096" : "1048576");
+        MPI_File_set_view(file, BLOCK * check_rank, MPI_BYTE, filetype, "native", info);
+        MPI_Info_free(&info);
+        memset(out, 1 + check_rank + turn * check_size, BLOCK * COUNT);
+        MPI_Barrier(MPI_COMM_WORLD);
+        CHECK(MPI_File_write_at(file, 0, out, BLOCK * COUNT, MPI_BYTE, MPI_STATUS_IGNORE) == MPI_SUCCESS);
+        MPI_Barrier(MPI_COMM_WORLD);
+        MPI_File_set_view(file, 0, MPI_BYTE, MPI_BYTE, "native", MPI_INFO_NULL);
+        MPI_File_read_at(file, 0, in, BLOCK * COUNT * check_size, MPI_BYTE, MPI_STATUS_IGNORE);
+        int wrong = 0;
+        for (int i = 0; i < BLOCK * COUNT * check_size; i++)
+            wrong += in[i] != (char)(1 + i / BLOCK % check_size + turn * check_size);
+        CHECK(wrong == 0);
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    close_file();
+    MPI_Type_free(&tile);
+    MPI_Type_free(&filetype);
+    free(out);
+    free(in);
+}
+
 /* The rank whose argument is wrong gets its class, and so do the others, who learn whose it was and which. */
 static void expect_refusal(int code, int class, const char *argument) {
     char text[MPI_MAX_ERROR_STRING];
@@ -393,6 +430,7 @@ int main(int argc, char **argv) {
         handlers();
         atomic();
         wrong_at_one_rank();
+        gaps();
         snprintf(path, NAME, "ufs:%s/weft-files", argv[1]);
     }
     MPI_Barrier(MPI_COMM_WORLD);

@@ -353,6 +353,9 @@ mod tests {
         };
         let two = File::open(&path, how).unwrap();
         one.lock(true, 0, 10).unwrap();
+        assert!(!two.try_lock(false, 9, 1).unwrap());
+        assert!(two.try_lock(true, 1 << 61, 1 << 40).unwrap());
+        assert!(!one.try_lock(false, (1 << 61) + 5, 1).unwrap());
         // Other bytes are free; the same ones come when they are given back.
         two.lock(true, 10, 10).unwrap();
         std::thread::scope(|scope| {

@@ -79,27 +79,37 @@ impl StridedBlocks {
 }
 
 impl StridedBlock {
-    /// Takes a block in whose data follow its own, if one block can say both.
-    fn append(&mut self, next: Self) -> bool {
-        if next.count != 1 {
-            return false;
-        }
-        if self.count == 1 && self.offset + self.bytes.cast_signed() == next.offset {
-            self.bytes += next.bytes;
-        } else if self.bytes != next.bytes {
-            return false;
-        } else if self.count == 1 && self.offset < next.offset {
-            (self.count, self.stride) = (2, next.offset - self.offset);
-        } else if self.count > 1
-            && self
-                .offset
-                .wrapping_add(self.stride.wrapping_mul(self.count.cast_signed()))
-                == next.offset
+    /// The piece that would come next.
+    fn next(&self) -> isize {
+        let reach = self.stride.wrapping_mul(self.count.cast_signed());
+        self.offset.wrapping_add(reach)
+    }
+
+    /// Takes a block whose data follow its own, if one block can say both. The one rule by which lists of pieces are kept short, in
+    /// memory and in files.
+    #[inline]
+    pub(crate) fn append(&mut self, next: Self) -> bool {
+        if self.count == 1
+            && next.count == 1
+            && self.offset + self.bytes.cast_signed() == next.offset
         {
-            self.count += 1;
-        } else {
+            self.bytes += next.bytes;
+            return true;
+        }
+        if self.bytes != next.bytes {
             return false;
         }
+        let stride = match self.count {
+            1 if self.offset < next.offset => next.offset.wrapping_sub(self.offset),
+            1 => return false,
+            _ if self.next() == next.offset => self.stride,
+            _ => return false,
+        };
+        if next.count > 1 && next.stride != stride {
+            return false;
+        }
+        self.stride = stride;
+        self.count += next.count;
         true
     }
 }

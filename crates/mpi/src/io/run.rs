@@ -1,5 +1,7 @@
 //! Run: pieces of equal length at equal distances in a file; a list of runs says compactly which bytes are meant.
 
+use crate::datatype::StridedBlock;
+
 /// Bytes of a run in a message.
 pub(super) const ENCODED: usize = 32;
 
@@ -44,6 +46,25 @@ impl Run {
         (0..self.count).map(move |index| (self.place(index), self.length))
     }
 
+    /// As a block of memory, whose rule of joining holds here, too.
+    fn block(&self) -> StridedBlock {
+        StridedBlock {
+            offset: self.offset as isize,
+            bytes: self.length as usize,
+            count: self.count as usize,
+            stride: self.stride as isize,
+        }
+    }
+
+    fn of(block: StridedBlock) -> Self {
+        Self {
+            offset: block.offset as u64,
+            length: block.bytes as u64,
+            stride: block.stride as u64,
+            count: block.count as u64,
+        }
+    }
+
     fn to_bytes(self) -> [u8; ENCODED] {
         let mut bytes = [0; ENCODED];
         let words = [self.offset, self.length, self.stride, self.count];
@@ -85,30 +106,15 @@ impl RunList {
         if run.count > 1 && run.stride == run.length {
             run = Run::piece(run.offset, run.length * run.count);
         }
-        let Some(last) = self.runs.last_mut() else {
-            self.runs.push(run);
-            return;
-        };
-        if last.count == 1 {
-            if run.count == 1 && last.offset + last.length == run.offset {
-                last.length += run.length;
-                return;
-            }
-            let step = run.offset.wrapping_sub(last.offset);
-            let fits = run.count == 1 || run.stride == step;
-            if last.length == run.length && run.offset > last.offset && fits {
-                last.stride = step;
-                last.count += run.count;
-                return;
-            }
-        } else if last.length == run.length
-            && run.offset == last.place(last.count)
-            && (run.count == 1 || run.stride == last.stride)
-        {
-            last.count += run.count;
-            return;
+        let mut joined = None;
+        if let Some(last) = self.runs.last() {
+            let mut block = last.block();
+            joined = block.append(run.block()).then(|| Run::of(block));
         }
-        self.runs.push(run);
+        match (self.runs.last_mut(), joined) {
+            (Some(last), Some(joined)) => *last = joined,
+            _ => self.runs.push(run),
+        }
     }
 
     pub fn runs(&self) -> &[Run] {

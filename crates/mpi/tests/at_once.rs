@@ -47,7 +47,7 @@ fn messages_at_once_keep_their_order_among_others() {
         let world = process.world();
         let peer = 1 - world.rank();
         let length = |number: usize| {
-            if number % 50 == 0 {
+            if number.is_multiple_of(50) {
                 20_000
             } else {
                 number % 200
@@ -77,7 +77,7 @@ fn messages_at_once_keep_their_order_among_others() {
                     };
                     posted.push((request, room, number));
                 } else {
-                    let of = if step % 2 == 0 {
+                    let of = if step.is_multiple_of(2) {
                         Source::Any
                     } else {
                         Source::Rank(0)

@@ -77,7 +77,7 @@ fn messages_at_once_keep_their_order_among_others() {
                     };
                     posted.push((request, room, number));
                 } else {
-                    let of = if step % 2 == 0 {
+                    let of = if step.is_multiple_of(2) {
                         Source::Any
                     } else {
                         Source::Rank(0)

@@ -5,11 +5,12 @@
 mod common;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+
 use std::sync::mpsc;
 use std::time::Duration;
 
 use common::over;
+use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::{
     Bell, Fabric, Head, Load, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Token,
     forward_bell, forward_fabric,

@@ -5,7 +5,6 @@
 mod common;
 
 use std::sync::Arc;
-
 use std::sync::mpsc;
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ fn name_of(call: u64) -> &'static str {
 
 /// The board of one communicator.
 #[derive(Debug)]
-struct Place {
+struct CommunicatorBoard {
     board: Board,
     peers: Box<[Peer]>,
     /// The communicator's context for collectives.
@@ -108,7 +108,7 @@ struct Place {
     block: Option<SharedKey>,
 }
 
-impl Place {
+impl CommunicatorBoard {
     /// Whether what is waited for is there, or will never be.
     #[inline]
     fn has_ended(&mut self) -> bool {
@@ -137,7 +137,7 @@ struct Abandoned {
 /// All boards of a rank. See the [module page](self).
 #[derive(Debug, Default)]
 pub(super) struct Boards {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<CommunicatorBoard>>,
     /// Those at which somebody waits.
     awaited: Vec<u32>,
     abandoned: Vec<Abandoned>,
@@ -170,11 +170,11 @@ impl Boards {
         self.awaited.len() < before
     }
 
-    fn get(&self, id: BoardId) -> Option<&Place> {
+    fn get(&self, id: BoardId) -> Option<&CommunicatorBoard> {
         self.places.get(id.0 as usize)?.as_ref()
     }
 
-    fn get_mut(&mut self, id: BoardId) -> Option<&mut Place> {
+    fn get_mut(&mut self, id: BoardId) -> Option<&mut CommunicatorBoard> {
         self.places.get_mut(id.0 as usize)?.as_mut()
     }
 
@@ -272,7 +272,7 @@ impl Engine {
         let needed = boards.scratch.len().max(board.capacity());
         boards.scratch.resize(needed, 0);
         let lost = peers.iter().find_map(|peer| self.core.lost.error_of(*peer));
-        let place = Place {
+        let place = CommunicatorBoard {
             board,
             peers,
             context,
@@ -293,7 +293,7 @@ impl Engine {
 
     /// The members have found that not all can have the board of this context: nobody uses it.
     pub(crate) fn discard_board(&mut self, context: u32) {
-        let of = |place: &Place| place.context == context;
+        let of = |place: &CommunicatorBoard| place.context == context;
         for place in &mut self.core.boards.places {
             place.take_if(|place| of(place));
         }
@@ -302,7 +302,9 @@ impl Engine {
     /// The communicator with this context for collectives is freed, and so is its board.
     pub(crate) fn drop_board(&mut self, context: u32) {
         let boards = &mut self.core.boards;
-        let of = |place: &Option<Place>| place.as_ref().is_some_and(|it| it.context == context);
+        let of = |place: &Option<CommunicatorBoard>| {
+            place.as_ref().is_some_and(|it| it.context == context)
+        };
         let Some(index) = boards.places.iter().position(of) else {
             return;
         };
@@ -378,13 +380,13 @@ impl<'a, 'g> Epoch<'a, 'g> {
     }
 
     #[inline]
-    fn place(&self) -> &Place {
+    fn place(&self) -> &CommunicatorBoard {
         let place = self.engine.core.boards.get(self.id);
         place.expect("a board is not dropped while a collective is on it")
     }
 
     #[inline]
-    fn place_mut(&mut self) -> &mut Place {
+    fn place_mut(&mut self) -> &mut CommunicatorBoard {
         let place = self.engine.core.boards.get_mut(self.id);
         place.expect("a board is not dropped while a collective is on it")
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use weft_atomic::{AtomicU32, Ordering};
 
 use common::over;
-use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::{
     Bell, Fabric, Head, Load, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Token,
     forward_bell, forward_fabric,

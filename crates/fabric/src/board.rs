@@ -35,7 +35,7 @@ const INLINE: usize = LINE - HEAD;
 const CALL: usize = 8;
 const NUMBER: usize = 16;
 const LENGTH: usize = 20;
-/// The part before the lines: see [`Board::leave`] and [`Board::want_room`].
+/// The part before the lines: see [`Board::leave`] and [`Board::wish_room`].
 const FRONT: usize = 128;
 const LEFT: usize = 0;
 const ROOM_WANTED: usize = 64;

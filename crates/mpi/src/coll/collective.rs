@@ -19,59 +19,59 @@ use crate::schedule::Schedule;
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub enum Collective<'a> {
-    /// See [`barrier`].
+    /// See [`barrier()`].
     Barrier,
-    /// See [`bcast`].
+    /// See [`bcast()`].
     Bcast { data: Buffer, root: usize },
-    /// See [`gather`].
+    /// See [`gather()`].
     Gather {
         send: Option<Buffer>,
         receive: Option<Blocks>,
         root: usize,
     },
-    /// See [`scatter`].
+    /// See [`scatter()`].
     Scatter {
         send: Option<Blocks>,
         receive: Option<Buffer>,
         root: usize,
     },
-    /// See [`allgather`].
+    /// See [`allgather()`].
     Allgather {
         send: Option<Buffer>,
         receive: Blocks,
     },
-    /// See [`alltoall`].
+    /// See [`alltoall()`].
     Alltoall {
         send: Option<Blocks>,
         receive: Blocks,
     },
-    /// See [`reduce`].
+    /// See [`reduce()`].
     Reduce {
         send: Buffer,
         receive: Option<Buffer>,
         reduction: ReductionArgument<'a>,
         root: usize,
     },
-    /// See [`allreduce`].
+    /// See [`allreduce()`].
     Allreduce {
         send: Buffer,
         receive: Buffer,
         reduction: ReductionArgument<'a>,
     },
-    /// See [`reduce_scatter_block`].
+    /// See [`reduce_scatter_block()`].
     ReduceScatterBlock {
         send: Buffer,
         receive: Buffer,
         count: usize,
         reduction: ReductionArgument<'a>,
     },
-    /// See [`scan`].
+    /// See [`scan()`].
     Scan {
         send: Buffer,
         receive: Buffer,
         reduction: ReductionArgument<'a>,
     },
-    /// See [`exscan`].
+    /// See [`exscan()`].
     Exscan {
         send: Buffer,
         receive: Buffer,

@@ -12,7 +12,7 @@
 //! wrong (a datatype of the program, `MPI_PROC_NULL`, a long message).
 //!
 //! # Safety
-//! As for [`check`](crate::check): addresses are the caller's, who keeps the promises of the C binding.
+//! As for [`check`](mod@crate::check): addresses are the caller's, who keeps the promises of the C binding.
 
 use std::ffi::{c_int, c_void};
 

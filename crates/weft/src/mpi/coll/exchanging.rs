@@ -1,7 +1,7 @@
 //! Collectives in which each rank has something for each.
 
 use weft_mpi::Result;
-use weft_mpi::coll;
+use weft_mpi::coll::{self, Collective};
 
 use super::super::communicator::Communicator;
 use super::super::memory::{Arriving, Memory, View};
@@ -29,11 +29,10 @@ impl Communicator {
         let send = View::reading(buffer.elements());
         self.share("MPI_Alltoall", send.len())?;
         let all = Memory::<B::Element>::zeroed(send.len())?;
-        self.run(coll::alltoall(
-            &self.members(),
-            Some(&send.even(self.size())?),
-            &all.view().even(self.size())?,
-        )?)?;
+        self.run(Collective::Alltoall {
+            send: Some(send.even(self.size())?),
+            receive: all.view().even(self.size())?,
+        })?;
         all.into_vec(send.len())
     }
 
@@ -51,11 +50,10 @@ impl Communicator {
         let arriving = Arriving::into(into.elements_mut())?;
         self.share(NAME, send.len())?;
         self.check_length(NAME, arriving.view().len(), send.len())?;
-        self.run(coll::alltoall(
-            &self.members(),
-            Some(&send.even(self.size())?),
-            &arriving.view().even(self.size())?,
-        )?)?;
+        self.run(Collective::Alltoall {
+            send: Some(send.even(self.size())?),
+            receive: arriving.view().even(self.size())?,
+        })?;
         arriving.finish(send.len()).map(drop)
     }
 
@@ -68,7 +66,10 @@ impl Communicator {
         let count = arriving.view().len();
         self.share("MPI_Alltoall", count)?;
         let blocks = arriving.view().even(self.size())?;
-        self.run(coll::alltoall(&self.members(), None, &blocks)?)?;
+        self.run(Collective::Alltoall {
+            send: None,
+            receive: blocks,
+        })?;
         arriving.finish(count).map(drop)
     }
 

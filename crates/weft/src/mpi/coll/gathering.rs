@@ -1,7 +1,7 @@
 //! Collectives that gather: to one rank, and to all.
 
 use weft_mpi::Result;
-use weft_mpi::coll;
+use weft_mpi::coll::{self, Collective};
 
 use super::super::communicator::Communicator;
 use super::super::memory::{Arriving, Memory, View};
@@ -33,12 +33,11 @@ impl Communicator {
         let total = send.len() * self.size();
         let all = self.at(root, || Memory::<B::Element>::zeroed(total))?;
         let blocks = all.as_ref().map(|all| all.view().even(self.size()));
-        self.run(coll::gather(
-            &self.members(),
-            Some(&send.buffer()),
-            blocks.transpose()?.as_ref(),
+        self.run(Collective::Gather {
+            send: Some(send.buffer()),
+            receive: blocks.transpose()?,
             root,
-        )?)?;
+        })?;
         all.map(|all| all.into_vec(total)).transpose()
     }
 
@@ -61,12 +60,11 @@ impl Communicator {
             self.check_length("MPI_Gather", arriving.view().len(), expected)?;
             blocks = Some(arriving.view().even(self.size())?);
         }
-        self.run(coll::gather(
-            &self.members(),
-            Some(&send.buffer()),
-            blocks.as_ref(),
+        self.run(Collective::Gather {
+            send: Some(send.buffer()),
+            receive: blocks,
             root,
-        )?)?;
+        })?;
         arriving.map_or(Ok(()), |arriving| {
             let count = arriving.view().len();
             arriving.finish(count).map(drop)
@@ -137,11 +135,10 @@ impl Communicator {
         let total = send.len() * self.size();
         let all = Memory::<B::Element>::zeroed(total)?;
         let blocks = all.view().even(self.size())?;
-        self.run(coll::allgather(
-            &self.members(),
-            Some(&send.buffer()),
-            &blocks,
-        )?)?;
+        self.run(Collective::Allgather {
+            send: Some(send.buffer()),
+            receive: blocks,
+        })?;
         all.into_vec(total)
     }
 
@@ -159,11 +156,10 @@ impl Communicator {
         let total = arriving.view().len();
         self.check_length("MPI_Allgather", total, send.len() * self.size())?;
         let blocks = arriving.view().even(self.size())?;
-        self.run(coll::allgather(
-            &self.members(),
-            Some(&send.buffer()),
-            &blocks,
-        )?)?;
+        self.run(Collective::Allgather {
+            send: Some(send.buffer()),
+            receive: blocks,
+        })?;
         arriving.finish(total).map(drop)
     }
 
@@ -177,7 +173,10 @@ impl Communicator {
         let total = arriving.view().len();
         self.share("MPI_Allgather", total)?;
         let blocks = arriving.view().even(self.size())?;
-        self.run(coll::allgather(&self.members(), None, &blocks)?)?;
+        self.run(Collective::Allgather {
+            send: None,
+            receive: blocks,
+        })?;
         arriving.finish(total).map(drop)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weft_mpi::Result;
-use weft_mpi::coll::{self, Reduction};
+use weft_mpi::coll::{self, Collective, Reduction};
 
 use super::super::communicator::Communicator;
 use super::super::memory::{Arriving, Memory, View};
@@ -43,13 +43,13 @@ impl Communicator {
         let send = View::reading(buffer.elements());
         let result = self.at(root, || Memory::<B::Element>::zeroed(send.len()))?;
         let receive = result.as_ref().map(|result| result.view().buffer());
-        self.run(coll::reduce(
-            &self.members(),
-            &send.buffer(),
-            receive.as_ref(),
-            &reduction(send.len(), &op),
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Reduce {
+            send: send.buffer(),
+            receive,
+            reduction: (&reduction).into(),
             root,
-        )?)?;
+        })?;
         let result = result.map(|result| result.into_vec(send.len()));
         Ok(result.transpose()?.map(B::owned))
     }
@@ -77,13 +77,13 @@ impl Communicator {
             self.check_length("MPI_Reduce", arriving.view().len(), send.len())?;
         }
         let receive = arriving.as_ref().map(|arriving| arriving.view().buffer());
-        self.run(coll::reduce(
-            &self.members(),
-            &send.buffer(),
-            receive.as_ref(),
-            &reduction(send.len(), &op),
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Reduce {
+            send: send.buffer(),
+            receive,
+            reduction: (&reduction).into(),
             root,
-        )?)?;
+        })?;
         arriving.map_or(Ok(()), |arriving| arriving.finish(send.len()).map(drop))
     }
 
@@ -112,12 +112,12 @@ impl Communicator {
     ) -> Result<B::Owned> {
         let send = View::reading(buffer.elements());
         let result = Memory::<B::Element>::zeroed(send.len())?;
-        self.run(coll::allreduce(
-            &self.members(),
-            &send.buffer(),
-            &result.view().buffer(),
-            &reduction(send.len(), &op),
-        )?)?;
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Allreduce {
+            send: send.buffer(),
+            receive: result.view().buffer(),
+            reduction: (&reduction).into(),
+        })?;
         Ok(B::owned(result.into_vec(send.len())?))
     }
 
@@ -133,12 +133,12 @@ impl Communicator {
         let send = View::reading(buffer.elements());
         let arriving = Arriving::into(into.elements_mut())?;
         self.check_length("MPI_Allreduce", arriving.view().len(), send.len())?;
-        self.run(coll::allreduce(
-            &self.members(),
-            &send.buffer(),
-            &arriving.view().buffer(),
-            &reduction(send.len(), &op),
-        )?)?;
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Allreduce {
+            send: send.buffer(),
+            receive: arriving.view().buffer(),
+            reduction: (&reduction).into(),
+        })?;
         arriving.finish(send.len()).map(drop)
     }
 
@@ -193,13 +193,13 @@ impl Communicator {
         let send = View::reading(buffer.elements());
         let count = self.share("MPI_Reduce_scatter_block", send.len())?;
         let part = Memory::<B::Element>::zeroed(count)?;
-        self.run(coll::reduce_scatter_block(
-            &self.members(),
-            &send.buffer(),
-            &part.view().buffer(),
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::ReduceScatterBlock {
+            send: send.buffer(),
+            receive: part.view().buffer(),
             count,
-            &reduction(send.len(), &op),
-        )?)?;
+            reduction: (&reduction).into(),
+        })?;
         part.into_vec(count)
     }
 
@@ -255,12 +255,12 @@ impl Communicator {
     pub fn scan<B: Buffer + ?Sized>(&self, buffer: &B, op: Op<B::Element>) -> Result<B::Owned> {
         let send = View::reading(buffer.elements());
         let result = Memory::<B::Element>::zeroed(send.len())?;
-        self.run(coll::scan(
-            &self.members(),
-            &send.buffer(),
-            &result.view().buffer(),
-            &reduction(send.len(), &op),
-        )?)?;
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Scan {
+            send: send.buffer(),
+            receive: result.view().buffer(),
+            reduction: (&reduction).into(),
+        })?;
         Ok(B::owned(result.into_vec(send.len())?))
     }
 
@@ -277,12 +277,11 @@ impl Communicator {
         let elements = arriving.view().buffer();
         let count = arriving.view().len();
         let reduction = reduction(count, &op);
-        self.run(coll::scan(
-            &self.members(),
-            &elements,
-            &elements,
-            &reduction,
-        )?)?;
+        self.run(Collective::Scan {
+            send: elements.clone(),
+            receive: elements,
+            reduction: (&reduction).into(),
+        })?;
         arriving.finish(count).map(drop)
     }
 
@@ -309,12 +308,12 @@ impl Communicator {
     ) -> Result<Option<B::Owned>> {
         let send = View::reading(buffer.elements());
         let result = Memory::<B::Element>::zeroed(send.len())?;
-        self.run(coll::exscan(
-            &self.members(),
-            &send.buffer(),
-            &result.view().buffer(),
-            &reduction(send.len(), &op),
-        )?)?;
+        let reduction = reduction(send.len(), &op);
+        self.run(Collective::Exscan {
+            send: send.buffer(),
+            receive: result.view().buffer(),
+            reduction: (&reduction).into(),
+        })?;
         if self.rank() == 0 {
             return Ok(None);
         }

@@ -1,6 +1,6 @@
 //! Collectives that bring something from one rank to all, and the barrier.
 
-use weft_mpi::coll;
+use weft_mpi::coll::{self, Collective};
 use weft_mpi::{Error, ErrorClass, Result};
 
 use super::super::communicator::Communicator;
@@ -37,7 +37,7 @@ impl Communicator {
     /// # Errors
     /// `ProcFailed` if a rank is lost.
     pub fn barrier(&self) -> Result<()> {
-        self.run(coll::barrier(&self.members())?)
+        self.run(Collective::Barrier)
     }
 
     /// The root's elements to all (`MPI_Bcast`); all give a buffer of the same length.
@@ -58,11 +58,10 @@ impl Communicator {
     pub fn broadcast<B: BufferMut + ?Sized>(&self, buffer: &mut B, root: usize) -> Result<()> {
         let arriving = Arriving::into(buffer.elements_mut())?;
         let count = arriving.view().len();
-        self.run(coll::bcast(
-            &self.members(),
-            &arriving.view().buffer(),
+        self.run(Collective::Bcast {
+            data: arriving.view().buffer(),
             root,
-        )?)?;
+        })?;
         arriving.finish(count).map(drop)
     }
 
@@ -131,12 +130,11 @@ impl Communicator {
         let part = Memory::<T>::zeroed(count as usize)?;
         let all = all.filter(|_| self.rank() == root).map(View::reading);
         let blocks = all.map(|all| all.even(size)).transpose()?;
-        self.run(coll::scatter(
-            &self.members(),
-            blocks.as_ref(),
-            Some(&part.view().buffer()),
+        self.run(Collective::Scatter {
+            send: blocks,
+            receive: Some(part.view().buffer()),
             root,
-        )?)?;
+        })?;
         part.into_vec(count as usize)
     }
 
@@ -157,12 +155,11 @@ impl Communicator {
             self.check_length("MPI_Scatter", all.len(), count * self.size())?;
         }
         let blocks = all.map(|all| all.even(self.size())).transpose()?;
-        self.run(coll::scatter(
-            &self.members(),
-            blocks.as_ref(),
-            Some(&arriving.view().buffer()),
+        self.run(Collective::Scatter {
+            send: blocks,
+            receive: Some(arriving.view().buffer()),
             root,
-        )?)?;
+        })?;
         arriving.finish(count).map(drop)
     }
 

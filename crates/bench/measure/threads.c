@@ -172,6 +172,8 @@ void threads(struct task *task)
     round.own = task_is(task, "own", "1");
     if (task->ranks != 2)
         fail("two ranks play, there are %d", task->ranks);
+    if (round.threads < 1)
+        fail("%d threads cannot play, at least one can", round.threads);
     if (fibers && !weft_fiber_spawn)
         fail("this implementation has no fibers");
     int comms = round.own ? round.threads : 1;

@@ -149,12 +149,41 @@ impl World {
     }
 }
 
+/// Longest reason of a refusal in bytes: one that quotes what was asked for may be as long as that, and no answer holds it.
+const LONGEST_REASON: usize = 4096;
+
 impl JobAnswer {
-    /// A refusal.
+    /// A refusal. Of a reason that is too long its middle is left out: what was asked for stands there, and the remedy at the end.
     pub fn refuse(refusal: Refusal, reason: impl Into<String>) -> Self {
-        Self::Refused {
-            refusal,
-            reason: reason.into(),
+        let mut reason = reason.into();
+        if reason.len() > LONGEST_REASON {
+            let boundary = |at: usize| reason.floor_char_boundary(at);
+            let (begin, end) = (
+                boundary(LONGEST_REASON / 2),
+                boundary(reason.len() - LONGEST_REASON / 2 + 8),
+            );
+            reason.replace_range(begin..end, " … ");
         }
+        Self::Refused { refusal, reason }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_fits_an_answer() {
+        for text in ["x".repeat(70_000), "ü".repeat(70_001), "€".repeat(1 << 20)] {
+            let reason = format!("'{text}' is not there; name another one");
+            let JobAnswer::Refused { reason, .. } = JobAnswer::refuse(Refusal::Spawn, reason)
+            else {
+                panic!("it is refused");
+            };
+            assert!(reason.len() <= LONGEST_REASON, "{}", reason.len());
+            assert!(reason.starts_with('\'') && reason.ends_with("name another one"));
+        }
+        let short = JobAnswer::refuse(Refusal::Spawn, "short");
+        assert!(matches!(short, JobAnswer::Refused { reason, .. } if reason == "short"));
     }
 }

@@ -34,7 +34,7 @@ use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
 
 use crate::adoption::AdoptedProcess;
-use crate::control::{Answer, LONGEST, Message, Told};
+use crate::control::{ANSWER, Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
 use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
@@ -169,7 +169,16 @@ impl Rank {
     /// Answers it. A rank that is gone, or asks without listening, gets nothing.
     fn answer(&self, answer: &Answer) {
         if let Some(control) = &self.control {
-            let _ = passing::send(control, &answer.encode(), &[]);
+            let mut bytes = answer.encode();
+            if bytes.len() > ANSWER {
+                // Whoever asked waits for some answer.
+                let reason = format!(
+                    "the launcher's answer has {} bytes, and at most {ANSWER} are possible; ask for less",
+                    bytes.len()
+                );
+                bytes = Answer::Refused { reason }.encode();
+            }
+            let _ = passing::send(control, &bytes, &[]);
         }
     }
 

@@ -264,15 +264,17 @@ pub(super) fn combine(
     let size = combine.basic().size();
     if let Some(word) = WordOperation::of(combine.operation(), combine.basic()) {
         for at in (0..place.len()).step_by(size) {
-            let (operand, fetched) = (
-                operand.part(at, size),
-                fetched.map(|all| all.part(at, size)),
-            );
-            if operand.is_none() || fetched == Some(None) {
+            let Some(operand) = operand.part(at, size) else {
                 return;
-            }
-            let fetched = fetched.flatten();
-            word.run(place, at, operand.as_ref(), fetched.as_ref(), Others::Any);
+            };
+            let Some(all) = fetched else {
+                word.run(place, at, Some(&operand), None, Others::Any);
+                continue;
+            };
+            let Some(fetched) = all.part(at, size) else {
+                return;
+            };
+            word.run(place, at, Some(&operand), Some(&fetched), Others::Any);
         }
         return;
     }

@@ -355,10 +355,13 @@ static void waiting(void) {
     int word = 0;
     double seconds = -1;
     if (check_rank == 1) {
+        /* The other one is about to wait. */
+        MPI_Recv(&word, 1, MPI_INT, 0, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         double until = MPI_Wtime() + 0.2;
         while (MPI_Wtime() < until) {}
         MPI_Send(&word, 1, MPI_INT, 0, 0, MPI_COMM_WORLD);
     } else if (check_rank == 0 && check_size > 1) {
+        MPI_Send(&word, 1, MPI_INT, 1, 1, MPI_COMM_WORLD);
         MPI_Recv(&word, 1, MPI_INT, 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         OK(MPI_T_pvar_read(session, slept, &seconds));
         CHECK(value_of(session, sleeps) > 0 && seconds > 0);

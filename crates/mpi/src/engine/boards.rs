@@ -114,7 +114,13 @@ impl CommunicatorBoard {
     fn has_ended(&mut self) -> bool {
         let there = match self.awaited {
             None => return true,
-            Some(Awaited::Room(length)) => self.board.has_room(length),
+            // Whoever takes the wish wakes us when all have come to its epoch, which may be too early: wished again.
+            Some(Awaited::Room(length)) => {
+                self.board.has_room(length) || {
+                    self.board.wish_room();
+                    self.board.has_room(length)
+                }
+            }
             Some(Awaited::All) => self.board.have_all(),
             Some(Awaited::One(member)) => self.board.has(member),
             Some(Awaited::First(count)) => self.board.have_from_first() >= count,

@@ -369,9 +369,6 @@ impl<'a, 'g> Epoch<'a, 'g> {
         }
         place.call = Some(call);
         let has_room = place.board.has_room(call.shown);
-        if !has_room {
-            place.board.wish_room();
-        }
         let counters = &engine.core.counters;
         counters.collective_at(call.place);
         let context = place_context(engine, id);

@@ -137,7 +137,8 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// If the launcher is gone. What it refuses is an answer.
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError>;
 
-    /// Tells the launcher whether this process shares communicators with processes of other worlds.
+    /// Tells the launcher whether this process shares communicators with processes of other worlds. That it does not
+    /// is known to the launcher when this returns.
     fn connected(&self, connected: bool);
 
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a

@@ -16,6 +16,8 @@ pub enum JobRequest {
     Spawn(SpawnRequest),
     /// Which world it belongs to. Asked by processes that were started from within a program.
     World,
+    /// Nothing. The answer says that what the process has told before is known where the job is judged.
+    Heard,
     /// To be known to the whole job, by a process that was started from within a program. Answered when all of its world
     /// are known everywhere.
     Introduce {

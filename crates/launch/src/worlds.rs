@@ -123,6 +123,7 @@ impl Worlds {
     pub fn serve(&mut self, process: u32, request: JobRequest) -> Served {
         Served::Answered(match request {
             JobRequest::World => self.of(process),
+            JobRequest::Heard => JobAnswer::Done,
             JobRequest::OpenPort => self.open_port(process),
             JobRequest::ClosePort { port } => self.close_port(process, &port),
             JobRequest::FindPort { port } => match self.find_port(&port) {

@@ -259,11 +259,7 @@ impl Launcher for Builtin {
     }
 
     fn connected(&self, connected: bool) {
-        let told = match connected {
-            true => Told::Connected,
-            false => Told::Independent,
-        };
-        self.control.tell(told);
+        self.control.tell_connected(connected);
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.

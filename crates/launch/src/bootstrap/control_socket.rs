@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use weft_sys::passing;
 
 use crate::control::{ANSWER, Answer, Message, Told};
+use crate::job_request::JobRequest;
 
 /// The way to the launcher.
 #[derive(Debug)]
@@ -30,6 +31,18 @@ impl ControlSocket {
         let _ = Message::Told(told).send(&self.socket);
     }
 
+    /// Tells whether this process has to do with other worlds. That it has not is known to the launcher, whatever host
+    /// it is on, when this returns: others of its world, which it lets go on then, may end in whatever way, and what
+    /// their end means depends on it.
+    pub fn tell_connected(&self, connected: bool) {
+        if connected {
+            return self.tell(Told::Connected);
+        }
+        self.tell(Told::Independent);
+        // A launcher that is gone ends this process by its lifeline.
+        let _ = self.ask(&Message::pieces(&JobRequest::Heard));
+    }
+
     /// Asks a question of one or several messages, and waits for the answer; `None` if it is none.
     ///
     /// # Errors
@@ -42,5 +55,45 @@ impl ControlSocket {
         let mut bytes = vec![0; ANSWER];
         let (count, _) = passing::receive(&self.socket, &mut bytes)?;
         Ok(Answer::decode(&bytes[..count]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use weft_sys::descriptor::{Carries, socket_pair};
+
+    use super::*;
+    use crate::job_request::JobAnswer;
+
+    #[test]
+    fn who_has_parted_goes_on_when_that_was_heard() {
+        let (launcher, rank) = socket_pair(Carries::Messages).expect("descriptors are left");
+        let mut bytes = vec![0; ANSWER];
+        let mut heard = || {
+            let (count, _) = passing::receive(&launcher, &mut bytes).expect("told");
+            Message::decode(&bytes[..count])
+        };
+        let (sender, returned) = mpsc::channel();
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let control = ControlSocket::new(rank);
+                for connected in [true, false] {
+                    control.tell_connected(connected);
+                    sender.send(connected).expect("waited for");
+                }
+            });
+            assert_eq!(heard(), Some(Message::Told(Told::Connected)));
+            assert_eq!(returned.recv(), Ok(true), "nobody answers that");
+            assert_eq!(heard(), Some(Message::Told(Told::Independent)));
+            assert!(matches!(heard(), Some(Message::Ask { last: true, .. })));
+            let early = returned.recv_timeout(Duration::from_millis(50));
+            assert!(early.is_err(), "the launcher has not answered");
+            let answer = Answer::Job(JobAnswer::Done).encode();
+            passing::send(&launcher, &answer, &[]).expect("asked");
+            assert_eq!(returned.recv(), Ok(false));
+        });
     }
 }

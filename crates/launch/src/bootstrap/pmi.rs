@@ -403,9 +403,10 @@ impl Launcher for Pmi {
             JobRequest::FindPort { .. } | JobRequest::ClosePort { .. } => Refusal::Port,
             JobRequest::LookUp { .. } => Refusal::Name,
             JobRequest::Publish { .. } | JobRequest::Unpublish { .. } => Refusal::Service,
-            JobRequest::World | JobRequest::OpenPort | JobRequest::Introduce { .. } => {
-                Refusal::Other
-            }
+            JobRequest::World
+            | JobRequest::Heard
+            | JobRequest::OpenPort
+            | JobRequest::Introduce { .. } => Refusal::Other,
         };
         Ok(JobAnswer::refuse(
             refusal,

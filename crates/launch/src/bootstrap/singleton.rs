@@ -223,10 +223,7 @@ impl Launcher for Singleton {
 
     fn connected(&self, connected: bool) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.control.tell(match connected {
-                true => Told::Connected,
-                false => Told::Independent,
-            });
+            adopted.control.tell_connected(connected);
         }
     }
 

@@ -304,7 +304,7 @@ impl Assigned {
                         check_text(service).and_then(|()| check_text(port))
                     }
                     JobRequest::Introduce { address } => check_text(address),
-                    JobRequest::World | JobRequest::OpenPort => Ok(()),
+                    JobRequest::World | JobRequest::Heard | JobRequest::OpenPort => Ok(()),
                 }
             }
             FromAgent::InputTaken { bytes } => match self.untaken.checked_sub(*bytes) {

@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
@@ -10,7 +11,7 @@ use common::over;
 use weft_fabric::{Fabric, Peer};
 use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;
-use weft_fabric_sim::{Config, World};
+use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::comm::Port;
 use weft_mpi::{Comm, ErrorClass, Group, Process, Source, TagPattern, Target};
 
@@ -133,6 +134,42 @@ fn all_have_parted_when_one_returns() {
         let all = parted.iter().all(|parted| parted.load(Ordering::SeqCst));
         assert!(all, "process {me} returned before {parted:?}");
     });
+}
+
+/// Whoever dies as soon as it has parted is no loss to those who have not returned.
+#[test]
+fn who_dies_once_it_has_parted_is_missed_by_nobody() {
+    const DIES: Peer = Peer(3);
+    let play = |config: Config, expected: Option<Duration>| {
+        let world = World::new(config);
+        let results = world.run(|endpoint| {
+            let (handle, returned) = (endpoint.handle(), Cell::new(Duration::ZERO));
+            to_the_end(Box::new(endpoint), &|process: Arc<Process>| {
+                let between = meet(&process.world(), process.me().0 < FIRST);
+                let parted = between.settle();
+                assert!(parted.is_ok(), "{:?}: {parted:?}", process.me());
+                returned.set(handle.now());
+                if process.me() == DIES {
+                    // Here, and the others hear of it at once.
+                    handle.spend(Duration::from_millis(1));
+                }
+            });
+            returned.get()
+        });
+        match results {
+            Ok(report) => report.results.into_iter().nth(DIES.0 as usize).flatten(),
+            Err(failure) => panic!("death at {expected:?}: {failure}"),
+        }
+    };
+    for seed in 0..20 {
+        let mut config = Config::new(ALL as usize, seed);
+        config.detection = Duration::ZERO;
+        let at = play(config.clone(), None);
+        assert!(at.is_some(), "nobody dies without a fault");
+        let at = at.unwrap_or_default();
+        let dies = config.with(Fault::Death { peer: DIES, at });
+        assert_eq!(play(dies, Some(at)), None, "it died");
+    }
 }
 
 #[test]

@@ -74,7 +74,7 @@ impl LocalHost<'_> {
                     }
                     events.push(Event::Exited { ended });
                 }
-                rank_processes::Event::Fence { .. } => {}
+                rank_processes::Event::Fence { .. } | rank_processes::Event::Waits { .. } => {}
                 rank_processes::Event::Asked { rank, request } => {
                     let Self {
                         plan,

@@ -29,6 +29,7 @@
 //! | `outcome` | the failure that counts, the exit code, the last line |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
 
+mod deadlock;
 mod frontend;
 mod local;
 mod outcome;

@@ -13,6 +13,7 @@ use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{Answer, Message, Told};
 use crate::job_request::{JobAnswer, JobRequest, World};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
@@ -260,6 +261,10 @@ impl Launcher for Builtin {
 
     fn connected(&self, connected: bool) {
         self.control.tell_connected(connected);
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        self.control.tell_waits(waits);
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.

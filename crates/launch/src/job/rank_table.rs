@@ -183,6 +183,7 @@ impl RankTable {
                 None
             }
             Told::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
+            Told::Counters(_) => None,
         }
     }
 

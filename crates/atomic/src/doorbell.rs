@@ -88,6 +88,12 @@ impl Doorbell {
         unsafe { &*place.cast::<Self>() }
     }
 
+    /// How often it has rung while somebody had announced to sleep; for whoever watches from outside.
+    #[must_use]
+    pub fn rings(&self) -> u32 {
+        self.word.load(Ordering::Relaxed)
+    }
+
     /// Announces that the caller is about to sleep. What others publish after this rings the bell,
     /// what they published before is seen by a look that follows.
     #[inline]

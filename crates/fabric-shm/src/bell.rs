@@ -21,7 +21,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use weft_atomic::FenceMode;
+use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
@@ -141,5 +141,10 @@ impl Bell for ShmBell {
 
     fn polls_per_clock_read(&self) -> u32 {
         weft_fabric::waiting::POLLS_PER_CLOCK_READ
+    }
+
+    fn inquiry(&self) -> u32 {
+        // SYNC job.inquiry.
+        self.segment.header().inquiry.load(Ordering::Acquire)
     }
 }

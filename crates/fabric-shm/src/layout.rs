@@ -48,7 +48,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 5;
+pub(crate) const VERSION: u32 = 6;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -117,6 +117,8 @@ pub(crate) struct Header {
     /// Records of addresses, and how often some were announced. SYNC job.addresses.
     pub addresses: AtomicU32,
     pub addresses_told: AtomicU32,
+    /// The launcher's last inquiry: who sleeps is to say what it waits for. SYNC job.inquiry.
+    pub inquiry: AtomicU32,
     /// Which process slots are taken, and who of them sleeps.
     pub run_states: CacheLine<RunStates<{ run_states::groups_for(MAX_RANKS) }>>,
 }

@@ -78,6 +78,12 @@ impl<const GROUPS: usize> RunStates<GROUPS> {
         group.asleep.load(Ordering::Relaxed) & bit != 0
     }
 
+    /// Whether a process is in this process slot.
+    pub fn is_present(&self, slot: u32) -> bool {
+        let (group, bit) = self.at(slot);
+        group.present.load(Ordering::Relaxed) & bit != 0
+    }
+
     /// How many of the first `slots` are here, awake or not.
     pub fn present(&self, slots: u32) -> u32 {
         let groups = self.groups.iter().take(groups_for(slots));

@@ -129,6 +129,38 @@ impl Watch {
         self.segment.header().run_states.awake(slots)
     }
 
+    /// Asks all ranks that sleep what they wait for; those that do not sleep are asked when they are about to. Answers the
+    /// number of this inquiry, which is never 0 and of which the lowest bit says whether it is `full`.
+    pub fn inquire(&self, full: bool) -> u32 {
+        let inquiry = &self.segment.header().inquiry;
+        let next = (inquiry.load(Ordering::Relaxed) | 1).wrapping_add(1).max(2) | u32::from(full);
+        // SYNC job.inquiry: paired with the look of who is about to sleep.
+        inquiry.store(next, Ordering::Release);
+        let bell = self.bell();
+        self.present().for_each(|slot| bell.wake_regardless(slot));
+        next
+    }
+
+    /// Whether all processes that are there sleep as far as they show, with a number that changes whenever one of them was
+    /// woken. Advice: one may sleep in one of its threads and compute in another.
+    #[must_use]
+    pub fn rest(&self) -> Option<u64> {
+        let slots = self.segment.shape().process_slots;
+        let states = &self.segment.header().run_states;
+        if states.awake(slots) > 0 || states.present(slots) == 0 {
+            return None;
+        }
+        let rings = |slot| u64::from(self.segment.control(slot).doorbell.rings());
+        Some(self.present().map(rings).sum())
+    }
+
+    /// Process slots that processes are in.
+    fn present(&self) -> impl Iterator<Item = u32> {
+        let states = &self.segment.header().run_states;
+        let slots = 0..self.segment.shape().process_slots;
+        slots.filter(|slot| states.is_present(*slot))
+    }
+
     /// Tells all ranks that the process of `rank` has died with this wait status. It must have been
     /// fetched: nothing of it may run any more.
     pub fn tell_of_death(&self, rank: u32, status: i32) {
@@ -198,7 +230,11 @@ impl Watch {
     /// somebody has taken along.
     fn tell(&self) {
         self.segment.publish_changes();
-        ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric).wake_all_regardless();
+        self.bell().wake_all_regardless();
+    }
+
+    fn bell(&self) -> ShmBell {
+        ShmBell::new(self.segment.clone(), 0, FenceMode::Symmetric)
     }
 }
 

@@ -489,7 +489,7 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; cancel, ring, load, yield_core, shares_core, change_core);
+    forward_bell!(self => self.local; cancel, ring, load, yield_core, shares_core, change_core, inquiry);
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();

@@ -249,6 +249,11 @@ macro_rules! forward_bell {
             $to.polls_per_clock_read()
         }
     };
+    ($this:ident => $to:expr; inquiry) => {
+        fn inquiry(&$this) -> u32 {
+            $to.inquiry()
+        }
+    };
     ($this:ident => $to:expr; $unknown:ident) => {
         compile_error!(concat!("Bell has no method ", stringify!($unknown)));
     };

@@ -466,4 +466,9 @@ pub trait Bell: Send + Sync {
     /// How many polls take a few microseconds together: so often a spinning waiter reads the clock. Where a poll is a
     /// few loads, [`waiting::POLLS_PER_CLOCK_READ`].
     fn polls_per_clock_read(&self) -> u32;
+    /// The number of the last inquiry of whoever watches the job: a member that sleeps is woken by one, and is to say what
+    /// it waits for. 0 while there was none, or where nobody inquires.
+    fn inquiry(&self) -> u32 {
+        0
+    }
 }

@@ -39,6 +39,7 @@ pub use hosts::HostMap;
 pub(crate) use hosts::{name_of_this_host, one_word};
 
 use weft_mpi::counters::Counters;
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
 pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
@@ -145,6 +146,11 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Tells the launcher where the counters of this process stand, for who looks at the running job.
     fn counters(&self, counters: &Counters) {
         let _ = counters;
+    }
+
+    /// Tells the launcher what this process waits for, as its inquiry has asked. Launchers that ask nothing hear nothing.
+    fn waits(&self, waits: &RankWaits) {
+        let _ = waits;
     }
 
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a

@@ -10,6 +10,7 @@
 use std::os::fd::AsFd;
 
 use serde::{Deserialize, Serialize};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::passing;
 
@@ -87,6 +88,13 @@ pub enum Message {
         /// The next bytes of it.
         piece: Vec<u8>,
     },
+    /// A piece of what this rank waits for: [`RankWaits`]. It answers an inquiry, and is not answered.
+    Waits {
+        /// This is the last one.
+        last: bool,
+        /// The next bytes of it.
+        piece: Vec<u8>,
+    },
 }
 
 /// What a launcher answers.
@@ -124,6 +132,23 @@ pub fn is_value(name: &str, value: &[u8]) -> bool {
 /// A name under which a value may be kept.
 fn name(text: &str) -> Option<String> {
     is_value(text, b"").then(|| text.to_owned())
+}
+
+/// What is longer than a message, piece by piece, each with whether it is the last one.
+fn in_pieces(bytes: &[u8]) -> impl Iterator<Item = (bool, Vec<u8>)> {
+    let pieces = bytes.chunks(VALUE_LIMIT);
+    let last = pieces.len();
+    let piece = move |(index, piece): (usize, &[u8])| (index + 1 == last, piece.to_vec());
+    pieces.enumerate().map(piece)
+}
+
+/// Whether a piece is the last one.
+fn is_last(word: &str) -> Option<bool> {
+    match word {
+        "last" => Some(true),
+        "more" => Some(false),
+        _ => None,
+    }
 }
 
 fn value(text: &str) -> Option<Vec<u8>> {
@@ -218,6 +243,10 @@ impl Message {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
             }
+            Self::Waits { last, piece } => {
+                let word = if *last { "last" } else { "more" };
+                format!("waits {word} {}", hex(piece)).into_bytes()
+            }
             Self::Told(Told::Abort { code, text }) => {
                 let mut bytes = format!("abort {code} {text}");
                 let mut end = bytes.len().min(TEXT);
@@ -271,11 +300,11 @@ impl Message {
                         name: name(second)?,
                     }),
                     "ask" => Some(Self::Ask {
-                        last: match first {
-                            "last" => true,
-                            "more" => false,
-                            _ => return None,
-                        },
+                        last: is_last(first)?,
+                        piece: value(second)?,
+                    }),
+                    "waits" => Some(Self::Waits {
+                        last: is_last(first)?,
                         piece: value(second)?,
                     }),
                     _ => None,
@@ -287,13 +316,15 @@ impl Message {
     /// A request to the job, in as many messages as it takes.
     pub fn pieces(request: &JobRequest) -> Vec<Self> {
         let bytes = message::encode(request);
-        let pieces = bytes.chunks(VALUE_LIMIT);
-        let last = pieces.len();
-        let piece = |(index, piece): (usize, &[u8])| Self::Ask {
-            last: index + 1 == last,
-            piece: piece.to_vec(),
-        };
-        pieces.enumerate().map(piece).collect()
+        let ask = |(last, piece)| Self::Ask { last, piece };
+        in_pieces(&bytes).map(ask).collect()
+    }
+
+    /// What a rank waits for, in as many messages as it takes.
+    pub fn waits(waits: &RankWaits) -> Vec<Self> {
+        let bytes = message::encode(waits);
+        let tell = |(last, piece)| Self::Waits { last, piece };
+        in_pieces(&bytes).map(tell).collect()
     }
 
     /// Sends it.
@@ -348,6 +379,14 @@ mod tests {
                 last: true,
                 piece: Vec::new(),
             },
+            Message::Waits {
+                last: false,
+                piece: vec![1; VALUE_LIMIT],
+            },
+            Message::Waits {
+                last: true,
+                piece: vec![7],
+            },
         ] {
             assert!(message.encode().len() <= LONGEST);
             assert_eq!(Message::decode(&message.encode()), Some(message));
@@ -394,6 +433,7 @@ mod tests {
             b"ask last",
             b"counters",
             b"counters x",
+            b"waits soon 00",
             b"\xff\0",
         ] {
             assert_eq!(Message::decode(bytes), None);

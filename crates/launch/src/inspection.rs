@@ -19,6 +19,7 @@
 //! | `job::inspection` | the side of the supervisor |
 //! | [`counters`] | counters of a rank, read out of its memory |
 //! | [`process`] | what a process does, by `/proc` |
+//! | [`wait_text`] | what a rank says that it waits for, as text |
 //! | [`report`] | what each rank does, as text |
 
 pub mod client;
@@ -27,3 +28,4 @@ pub mod process;
 pub mod protocol;
 pub mod report;
 pub mod socket_name;
+pub mod wait_text;

@@ -29,6 +29,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use weft_fabric_shm::{JobSize, ProcessState};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
@@ -48,6 +49,8 @@ use spawn::{Spawned, Spawner};
 
 /// Messages of one rank that are read before others get their turn.
 const AT_ONCE: usize = 64;
+/// Most bytes of what a rank tells of its waits.
+const LONGEST_WAITS: usize = 256 << 10;
 /// … of one that has ended: more than its socket holds.
 const LAST: usize = 4096;
 
@@ -84,8 +87,23 @@ pub enum Event {
     Fence { values: Vec<PublishedValue> },
     /// They have ended, and this was noticed at the same time.
     Exited { ended: Vec<(u32, ExitStatus)> },
+    /// What the threads of a rank wait for: it answers an [inquiry](RankProcesses::inquire).
+    Waits { rank: u32, waits: RankWaits },
     /// A rank asks something of the job. It waits for [`RankProcesses::answer`].
     Asked { rank: u32, request: JobRequest },
+}
+
+/// A rank whose process runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RunningRank {
+    /// Its number in the job.
+    pub rank: u32,
+    /// Its process.
+    pub process: u32,
+    /// It has said that it has initialised MPI.
+    pub is_initialised: bool,
+    /// … and that it has finalised it.
+    pub is_finalised: bool,
 }
 
 /// State of the room, for processes that are started later.
@@ -141,6 +159,8 @@ struct Rank {
     cleared: bool,
     /// A request of which the last piece has not come.
     request: Vec<u8>,
+    /// … and what it waits for.
+    waits: Vec<u8>,
 }
 
 impl Rank {
@@ -158,6 +178,7 @@ impl Rank {
             end_told: None,
             cleared: false,
             request: Vec::new(),
+            waits: Vec::new(),
         }
     }
 
@@ -180,6 +201,19 @@ impl Rank {
             }
             let _ = passing::send(control, &bytes, &[]);
         }
+    }
+
+    /// A piece of what it waits for; what is too long is forgotten.
+    fn take_waits(&mut self, last: bool, piece: &[u8]) -> Option<Event> {
+        if self.waits.len() + piece.len() <= LONGEST_WAITS {
+            self.waits.extend_from_slice(piece);
+        }
+        if !last {
+            return None;
+        }
+        let waits = decode(&std::mem::take(&mut self.waits))?;
+        let rank = self.number();
+        Some(Event::Waits { rank, waits })
     }
 
     /// Reads what it has to say: some of it, if it goes on without end; all if it has ended.
@@ -533,6 +567,29 @@ impl RankProcesses {
         }
     }
 
+    /// Asks all ranks that sleep what they wait for, or will ask them when they are about to. Each answers by an
+    /// [`Event::Waits`] with the number that this answers, but those that do not come to sleep. `full`: also where in the
+    /// program, which costs milliseconds.
+    pub fn inquire(&self, full: bool) -> u32 {
+        self.segment.watch.inquire(full)
+    }
+
+    /// The ranks that were started and have not ended, with their processes, and whether they have finalised MPI.
+    pub fn running(&self) -> impl Iterator<Item = RunningRank> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        running.map(|rank| RunningRank {
+            rank: rank.number(),
+            process: rank.process,
+            is_initialised: rank.initialised,
+            is_finalised: rank.finalised,
+        })
+    }
+
+    /// As [`Watch::rest`](weft_fabric_shm::Watch::rest).
+    pub fn rest(&self) -> Option<u64> {
+        self.segment.watch.rest()
+    }
+
     /// The sockets over which something may come, with the number for [`listen`](Self::listen).
     pub fn controls(&self) -> impl Iterator<Item = (usize, &File)> {
         let all = self.ranks.iter().enumerate();
@@ -550,6 +607,9 @@ impl RankProcesses {
         for message in messages {
             match message {
                 Message::Told(told) => events.push(self.tell(local, told)),
+                Message::Waits { last, piece } => {
+                    events.extend(self.ranks[local].take_waits(last, &piece));
+                }
                 question => questions.push(question),
             }
         }
@@ -591,7 +651,7 @@ impl RankProcesses {
         events: &mut Vec<Event>,
     ) -> Option<Answer> {
         Some(match question {
-            Message::Told(_) => return None,
+            Message::Told(_) | Message::Waits { .. } => return None,
             Message::Put { name, value } => {
                 let rank = self.ranks[local].number();
                 match self.exchange.put(PublishedValue { rank, name, value }) {

@@ -290,7 +290,7 @@ impl Comm {
     pub fn settle(&self) -> Result<()> {
         let context = self.context();
         let mut engine = self.process.lock();
-        engine.wait_for(WaitFor::Arrivals, |engine| {
+        engine.wait_for(WaitFor::Active(context), |engine| {
             (!engine.is_active_in(context)).then_some(())
         });
         drop(engine);

@@ -26,6 +26,7 @@
 //! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
 //! | [`GuestSlot`] | who else uses the endpoint |
+//! | [`Inquiry`] | what those who wait say when they are asked |
 //! | [`Counters`], [`Events`] | what was done, for tools; what tools are told as it happens |
 //!
 //! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
@@ -48,6 +49,7 @@ mod envelope;
 pub mod events;
 mod futures;
 mod guest_slot;
+mod inquiry;
 mod loss;
 mod lost_peers;
 mod on_complete;
@@ -90,6 +92,7 @@ use deferred::DeferredQueue;
 use events::{EventKind, Events};
 use futures::Futures;
 use guest_slot::GuestSlot;
+use inquiry::Inquiry;
 use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
@@ -103,6 +106,7 @@ use waiters::Waiters;
 
 pub(crate) use at_once::Asked;
 pub use at_once::Received;
+pub(crate) use inquiry::WaitsListener;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
@@ -138,6 +142,7 @@ struct Core {
     guest: GuestSlot,
     counters: Arc<Counters>,
     events: Events,
+    inquiry: Inquiry,
 }
 
 /// One rank's engine.
@@ -193,6 +198,7 @@ impl Engine {
                 guest: GuestSlot::default(),
                 counters,
                 events: Events::default(),
+                inquiry: Inquiry::default(),
             },
             outbox: Outbox::new(peers as usize),
             scratch: Vec::new(),
@@ -309,6 +315,11 @@ impl Engine {
     pub(crate) fn listen(&mut self, kinds: u32, listener: Arc<dyn events::Listener>, most: usize) {
         self.core.events.listen(kinds, listener);
         self.core.callbacks.set_most_events(most);
+    }
+
+    /// Has somebody hear what this rank waits for, when an inquiry asks.
+    pub(crate) fn hear_waits(&mut self, listener: WaitsListener) {
+        self.core.inquiry.listen(listener);
     }
 
     /// From this size on a message is pulled.

@@ -28,6 +28,7 @@ pub mod op;
 pub mod p2p;
 mod process;
 pub mod rma;
+pub mod waits;
 
 pub use buffer::Buffer;
 pub use comm::Comm;

@@ -14,6 +14,7 @@ use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
 use crate::rma::HelperSlot;
+use crate::waits::RankWaits;
 
 /// One rank.
 pub struct Process {
@@ -179,9 +180,8 @@ impl Process {
 
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
-        self.lock().wait_for(WaitFor::Arrivals, |engine| {
-            engine.is_drained().then_some(())
-        });
+        self.lock()
+            .wait_for(WaitFor::Leaving, |engine| engine.is_drained().then_some(()));
     }
 
     /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
@@ -236,7 +236,7 @@ impl Process {
     /// As for [`Self::with_guest`].
     pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
         let mut begun = false;
-        self.lock().wait_for(WaitFor::Arrivals, |engine| {
+        self.lock().wait_for(WaitFor::Guest, |engine| {
             let (guest, fabric) = engine.guest_and_fabric();
             let answer = ready(guest, fabric).then_some(());
             if !begun && engine.is_driven() {
@@ -252,7 +252,9 @@ impl Process {
     /// [`notify`](Self::notify) when it is done.
     pub fn wait_until(&self, mut ready: impl FnMut() -> bool) {
         self.lock()
-            .wait_for(WaitFor::Arrivals, |_| ready().then_some(()));
+            .wait_for(WaitFor::Outside("another thread"), |_| {
+                ready().then_some(())
+            });
     }
 
     /// What a thread waits for by [`wait_until`](Self::wait_until) may have come.
@@ -271,6 +273,12 @@ impl Process {
     /// to be told. Who listened before does no more.
     pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
         self.lock().listen(kinds, listener, most);
+    }
+
+    /// Has somebody hear what the threads of this rank wait for whenever an inquiry asks: see [`waits`](crate::waits). It is called
+    /// without the engine, by a thread that waits.
+    pub fn hear_waits(&self, listener: impl Fn(RankWaits) + Send + Sync + 'static) {
+        self.lock().hear_waits(Arc::new(listener));
     }
 
     /// The bytes up to which a message goes with its envelope.

@@ -209,8 +209,9 @@ impl Window {
         mut ready: impl FnMut(&mut WindowState) -> Option<Result<()>>,
     ) -> Result<()> {
         let context = self.context();
-        self.engine()
-            .wait_for(WaitFor::Arrivals, |engine| ready(engine.window(context)))
+        self.engine().wait_for(WaitFor::Window(context), |engine| {
+            ready(engine.window(context))
+        })
     }
 
     /// `MPI_Win_shared_query`: the memory of a rank as this process has it, with its displacement unit; for `None`, that of the

@@ -51,6 +51,20 @@ pub fn start_time(process: u32) -> Option<u64> {
         .ok()
 }
 
+/// The names of the threads of this process, one each.
+///
+/// # Errors
+/// If `/proc` is not there.
+pub fn threads() -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task")? {
+        // One that ends meanwhile has no name.
+        let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
+        names.push(name.trim_end().to_owned());
+    }
+    Ok(names)
+}
+
 /// Whether the first thread of a process sleeps, as far as `/proc` shows it.
 #[must_use]
 pub fn is_asleep(process: u32) -> bool {

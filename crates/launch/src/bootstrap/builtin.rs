@@ -15,6 +15,7 @@ use super::{BootstrapError, Launcher};
 use crate::control::{Answer, Message, Told};
 use crate::inspection::counters::CounterPlaces;
 use crate::job_request::{JobAnswer, JobRequest, World};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
 /// A rank that our own launcher started.
@@ -267,6 +268,10 @@ impl Launcher for Builtin {
     fn counters(&self, counters: &Counters) {
         let places = CounterPlaces::new(process::id(), &counters.addresses());
         self.control.tell(Told::Counters(places));
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        self.control.tell_waits(waits);
     }
 
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.

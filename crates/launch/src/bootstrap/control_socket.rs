@@ -4,6 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, PoisonError};
 
+use weft_mpi::waits::RankWaits;
 use weft_sys::passing;
 
 use crate::control::{ANSWER, Answer, Message, Told};
@@ -15,6 +16,8 @@ pub struct ControlSocket {
     socket: OwnedFd,
     /// One question at a time.
     asking: Mutex<()>,
+    /// What takes several messages, one after the other.
+    telling: Mutex<()>,
 }
 
 impl ControlSocket {
@@ -23,12 +26,24 @@ impl ControlSocket {
         Self {
             socket,
             asking: Mutex::new(()),
+            telling: Mutex::new(()),
         }
     }
 
     /// Tells something. A launcher that is gone does not hear it.
     pub fn tell(&self, told: Told) {
         let _ = Message::Told(told).send(&self.socket);
+    }
+
+    /// Tells what this process waits for, as an inquiry has asked. A launcher that is gone does not hear it.
+    pub fn tell_waits(&self, waits: &RankWaits) {
+        // One after the other: pieces of two answers must not mix.
+        let _turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        for piece in Message::waits(waits) {
+            if piece.send(&self.socket).is_err() {
+                return;
+            }
+        }
     }
 
     /// Tells whether this process has to do with other worlds. That it has not is known to the launcher, whatever host

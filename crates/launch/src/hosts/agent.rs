@@ -447,6 +447,8 @@ impl Agent {
         for event in events {
             match event {
                 Event::Told { rank, told } => self.say(&FromAgent::Told { rank, told }),
+                // Only a job on one host inquires so far.
+                Event::Waits { .. } => {}
                 Event::Fence { values } => {
                     for values in portions(values) {
                         self.say(&FromAgent::Put { values });

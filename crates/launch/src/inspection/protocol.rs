@@ -108,6 +108,9 @@ pub struct RankReport {
     /// What each of its threads that are in MPI waits for; `None` if it was not asked, or does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<Wait>>,
+    /// Messages that came to it and that nobody has received, if it was asked and there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreceived: Option<String>,
 }
 
 /// What a thread waits for in MPI.

@@ -137,12 +137,15 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
         return;
     };
     let waits = rank.waits.as_deref().unwrap_or_default();
+    let unreceived = rank.unreceived.iter();
+    let unreceived = unreceived.map(|text| format!("    not received there: {}", printable(text)));
     if let [only] = waits {
         let text = wait(only);
         lines.push(format!(
             "rank {name}: process {process} {}: {text}",
             activity.word()
         ));
+        lines.extend(unreceived);
         return;
     }
     if !waits.is_empty() {
@@ -153,6 +156,7 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
             state.threads
         ));
         lines.extend(waits.iter().map(|one| format!("    {}", wait(one))));
+        lines.extend(unreceived);
         return;
     }
     lines.push(format!(

@@ -14,6 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use weft_mpi::waits::RankWaits;
 use weft_sys::poll::{Interest, PollFd};
 use weft_sys::socket::NotAccepted;
 use weft_sys::{passing, process};
@@ -25,7 +26,7 @@ use crate::inspection::process::{ProcessState, descends};
 use crate::inspection::protocol::{
     Answer, Asked, JobReport, LONGEST_QUESTION, Phase, Question, RankReport, decode, encode,
 };
-use crate::inspection::{report, socket_name};
+use crate::inspection::{report, socket_name, wait_text};
 use crate::mapping::Allocation;
 use crate::plan::Plan;
 
@@ -57,6 +58,14 @@ impl Row {
         phase: Phase::Awaited,
         places: None,
     };
+
+    /// The rank, for people.
+    fn name(&self, number: u32) -> String {
+        match self.world {
+            None => number.to_string(),
+            Some(WorldRank { world, rank }) => format!("{world}.{rank}"),
+        }
+    }
 
     /// The process that is the rank: the one that has initialised MPI, if it is known to be below the one that was
     /// started.
@@ -98,6 +107,8 @@ struct Inquiry {
     deadline: Instant,
     /// The core time of each process when it began.
     core_time: BTreeMap<u32, u64>,
+    /// What was answered.
+    answers: BTreeMap<u32, RankWaits>,
 }
 
 /// What the supervisor shows of its job.
@@ -170,6 +181,7 @@ impl Inspection {
                     _ => {}
                 }
             }
+            Event::Waits { rank, waits } => self.note_answer(*rank, waits),
             Event::Exited { ended } => ended.iter().for_each(|(rank, _)| self.note_end(*rank)),
             Event::HostLost { ranks, .. } => ranks.iter().for_each(|rank| self.note_end(*rank)),
             Event::Note(_)
@@ -177,6 +189,23 @@ impl Inspection {
             | Event::Output { .. }
             | Event::GivenUp { .. }
             | Event::Failed(_) => {}
+        }
+    }
+
+    fn note_answer(&mut self, rank: u32, waits: &RankWaits) {
+        let Some(inquiry) = &mut self.inquiry else {
+            return;
+        };
+        // Somebody else may have asked as well, who did not want to know where.
+        if waits.waits.iter().any(|wait| !wait.call.is_empty())
+            || !inquiry.answers.contains_key(&rank)
+        {
+            inquiry.answers.insert(rank, waits.clone());
+        }
+        let running = self.ranks.iter();
+        let mut running = running.filter(|(_, row)| row.phase != Phase::Awaited);
+        if running.all(|(rank, _)| inquiry.answers.contains_key(rank)) {
+            inquiry.deadline = inquiry.begun;
         }
     }
 
@@ -220,13 +249,13 @@ impl Inspection {
     }
 
     /// Prints what the ranks do, as soon as they have said it.
-    pub fn print_soon(&mut self) {
+    pub fn print_soon(&mut self, hosts: &mut dyn RankHosts) {
         self.print = true;
-        self.inquire();
+        self.inquire(hosts);
     }
 
     /// Goes on; answers lines to be printed.
-    pub fn proceed(&mut self, hosts: &dyn RankHosts) -> Vec<String> {
+    pub fn proceed(&mut self, hosts: &mut dyn RankHosts) -> Vec<String> {
         let now = Instant::now();
         if self.rests_until.is_some_and(|until| until <= now) {
             self.rests_until = None;
@@ -267,7 +296,7 @@ impl Inspection {
     }
 
     /// Goes on with one. False if it is done with.
-    fn serve(&mut self, client: &mut Client, hosts: &dyn RankHosts, now: Instant) -> bool {
+    fn serve(&mut self, client: &mut Client, hosts: &mut dyn RankHosts, now: Instant) -> bool {
         if now >= client.deadline {
             return false;
         }
@@ -281,7 +310,7 @@ impl Inspection {
                 Some(Asked {
                     ask: Question::Waits,
                 }) => {
-                    self.inquire();
+                    self.inquire(hosts);
                     client.stage = Stage::Waiting;
                     return true;
                 }
@@ -298,7 +327,7 @@ impl Inspection {
     }
 
     /// Asks the ranks what they wait for, unless they are asked already.
-    fn inquire(&mut self) {
+    fn inquire(&mut self, hosts: &mut dyn RankHosts) {
         if self.inquiry.is_some() {
             return;
         }
@@ -312,7 +341,9 @@ impl Inspection {
             begun,
             deadline: begun + INQUIRY,
             core_time: core_time.collect(),
+            answers: BTreeMap::new(),
         });
+        hosts.inquire();
     }
 
     /// Answers all who wait for the inquiry, if it has ended; and what is to be printed.
@@ -320,9 +351,17 @@ impl Inspection {
         let Some(inquiry) = self.inquiry.take_if(|inquiry| now >= inquiry.deadline) else {
             return Vec::new();
         };
+        let names = self.ranks.iter();
+        let names: BTreeMap<u32, String> = names
+            .map(|(number, row)| (*number, row.name(*number)))
+            .collect();
         let mut job = self.report(Question::Waits, hosts);
         let observed = inquiry.begun.elapsed();
         for rank in &mut job.ranks {
+            if let Some(said) = inquiry.answers.get(&rank.number) {
+                rank.waits = Some(wait_text::waits(&names, said));
+                rank.unreceived = wait_text::unreceived(&names, said);
+            }
             let before = inquiry.core_time.get(&rank.number);
             if let (Some(before), Some(state)) = (before, &rank.state)
                 && observed >= OBSERVED
@@ -347,12 +386,8 @@ impl Inspection {
 
     fn report(&self, question: Question, hosts: &dyn RankHosts) -> JobReport {
         let ranks = self.ranks.iter().map(|(number, row)| {
-            let name = match row.world {
-                None => number.to_string(),
-                Some(WorldRank { world, rank }) => format!("{world}.{rank}"),
-            };
             let mut rank = RankReport {
-                name,
+                name: row.name(*number),
                 number: *number,
                 process: row.process,
                 host: hosts.host(*number).map(str::to_owned),

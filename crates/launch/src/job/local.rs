@@ -75,6 +75,9 @@ impl LocalHost<'_> {
                     events.push(Event::Exited { ended });
                 }
                 rank_processes::Event::Fence { .. } => {}
+                rank_processes::Event::Waits { rank, waits } => {
+                    events.push(Event::Waits { rank, waits });
+                }
                 rank_processes::Event::Asked { rank, request } => {
                     let Self {
                         plan,
@@ -173,6 +176,10 @@ impl RankHosts for LocalHost<'_> {
         let program = &self.plan.programs[appnum as usize];
         let started = self.processes.restart(rank, program)?;
         Ok((started.process, started.outputs))
+    }
+
+    fn inquire(&mut self) {
+        self.processes.inquire(true);
     }
 
     fn host(&self, _rank: u32) -> Option<&str> {

@@ -186,7 +186,7 @@ impl<'a> Job<'a> {
             }
             let look = self.inspection.next_look();
             if found.inspection || look.is_some_and(|look| look <= Instant::now()) {
-                for line in self.inspection.proceed(&*self.hosts) {
+                for line in self.inspection.proceed(&mut *self.hosts) {
                     self.say(&line);
                 }
             }
@@ -250,7 +250,7 @@ impl<'a> Job<'a> {
         while let Ok(Some(signal)) = self.signals.next() {
             match signal {
                 SIGCHLD => children = true,
-                SIGQUIT => self.inspection.print_soon(),
+                SIGQUIT => self.inspection.print_soon(&mut *self.hosts),
                 signal if ends_programs(signal) => {
                     let now = Instant::now();
                     match self.leaving {
@@ -341,6 +341,8 @@ impl<'a> Job<'a> {
                     reason,
                 });
             }
+            // For who looks at the job.
+            Event::Waits { .. } => {}
             Event::Failed(failure) => self.outcome.fail(failure),
         }
     }

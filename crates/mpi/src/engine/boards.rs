@@ -26,6 +26,7 @@ use super::events::EventKind;
 use super::progress::{Guard, WaitFor};
 use crate::buffer::{self, Buffer};
 use crate::error::{Error, ErrorClass, Result};
+use crate::waits::{MOST, Operation};
 
 /// Most boards whose memory this process has allocated at a time.
 const MOST_LED: usize = 64;
@@ -198,6 +199,27 @@ impl Boards {
         self.awaited.iter().filter_map(|id| {
             let place = self.get(BoardId(*id))?;
             Some((BoardId(*id), place.context, place.call?))
+        })
+    }
+
+    /// What this rank waits for at a board.
+    pub(super) fn awaited_of(&self, id: BoardId) -> Option<Operation> {
+        let place = self.get(id)?;
+        let board = &place.board;
+        let has_come = |member: &usize| *member == board.me() || board.has(*member);
+        let awaited: Vec<usize> = match place.awaited? {
+            Awaited::Room(_) | Awaited::All => (0..board.members()).collect(),
+            Awaited::One(member) => vec![member],
+            Awaited::First(count) => (0..count).collect(),
+        };
+        let missing = awaited.into_iter().filter(|member| !has_come(member));
+        Some(Operation::Collective {
+            name: place.call?.name().to_owned(),
+            context: place.context,
+            missing: missing
+                .filter_map(|member| Some(place.peers.get(member)?.0))
+                .take(MOST)
+                .collect(),
         })
     }
 
@@ -466,7 +488,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
     fn wait(&mut self) {
         let id = self.id;
         self.engine.core.boards.awaited.push(id.0);
-        self.engine.wait_for(WaitFor::Arrivals, |engine| {
+        self.engine.wait_for(WaitFor::Board(id), |engine| {
             let place = engine.core.boards.get(id);
             place
                 .is_none_or(|place| place.awaited.is_none())

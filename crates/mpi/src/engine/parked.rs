@@ -12,6 +12,8 @@
 
 use weft_fiber::{Waiter, WorkerId};
 
+use crate::waits::Wait;
+
 /// No entry.
 const NONE: u32 = u32::MAX;
 
@@ -154,6 +156,38 @@ impl Parked {
             .iter_mut()
             .filter(|queue| queue.worker != but)
             .for_each(call);
+    }
+
+    /// Wakes all threads, to look for themselves.
+    pub(crate) fn wake_threads(&self) {
+        let waiters = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.waiter.as_ref());
+        let threads = waiters.filter(|waiter| waiter.is_thread());
+        threads.for_each(Waiter::wake_by_ref);
+    }
+
+    /// How many threads wait.
+    pub(crate) fn threads(&self) -> usize {
+        let waiters = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.waiter.as_ref());
+        waiters.filter(|waiter| waiter.is_thread()).count()
+    }
+
+    /// Waits of some of the fibers, at most so many.
+    pub(crate) fn fibers(&self, most: usize) -> impl Iterator<Item = Wait> {
+        let waiters = self
+            .entries
+            .iter()
+            .filter_map(|entry| entry.waiter.as_ref());
+        let fibers = waiters.filter(|waiter| !waiter.is_thread()).take(most);
+        fibers.map(|_| Wait {
+            is_fiber: true,
+            ..Wait::default()
+        })
     }
 
     /// The driver, a fiber of this worker, lets the others of it run.

@@ -10,6 +10,7 @@ use super::status::Outcome;
 use super::unexpected::Unexpected;
 use crate::error::Error;
 use crate::group::Group;
+use crate::waits::Operation;
 
 /// What a probe looks for.
 #[derive(Debug)]
@@ -33,6 +34,16 @@ impl Probe {
             from,
             tag,
             group,
+        }
+    }
+
+    /// What it waits for.
+    pub(super) fn awaited(&self) -> Operation {
+        Operation::Message {
+            from: self.from.map(|peer| peer.0),
+            tag: self.tag,
+            context: self.context,
+            room: None,
         }
     }
 

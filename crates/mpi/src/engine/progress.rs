@@ -31,9 +31,12 @@ use weft_sys::{error::keep_errno, futex::Futex, membarrier};
 
 use super::Engine;
 use super::at_once::Asked;
+use super::boards::BoardId;
 use super::counters::Counters;
 use super::events::EventKind;
+use super::inquiry::wait_of;
 use super::lost_peers::FirstPeers;
+use super::probe::Probe;
 use super::request_id::RequestId;
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
@@ -74,10 +77,24 @@ impl Drop for Guard<'_> {
 /// What is waited for.
 #[derive(Clone, Copy)]
 pub(crate) enum WaitFor<'a> {
-    /// These requests.
+    /// These requests; any of them, if they are several.
     Requests(&'a [RequestId]),
-    /// Anything unexpected (probes), or anything at all.
-    Arrivals,
+    /// A message that this probe finds.
+    Probe(&'a Probe),
+    /// Members of a collective on this board.
+    Board(BoardId),
+    /// Something at the window with this context.
+    Window(u32),
+    /// The end of all that is under way on the communicator with this context.
+    Active(u32),
+    /// That what was sent leaves.
+    Leaving,
+    /// Something for the guest.
+    Guest,
+    /// The end of all futures.
+    Futures,
+    /// What something else than other ranks brings.
+    Outside(&'static str),
 }
 
 impl Shared {
@@ -321,7 +338,7 @@ impl Guard<'_> {
                 }
                 // Each of the two gives up to the other.
                 let answer = if self.may_drive(is_fiber) {
-                    self.drive(is_fiber, &mut ready)
+                    self.drive(what, is_fiber, &mut ready)
                 } else {
                     self.wait_parked(what, &mut ready)
                 };
@@ -354,6 +371,7 @@ impl Guard<'_> {
     #[inline]
     fn drive<T>(
         &mut self,
+        what: WaitFor<'_>,
         is_fiber: bool,
         ready: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> Option<T> {
@@ -397,7 +415,7 @@ impl Guard<'_> {
                 continue;
             }
             if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
-                if let Some(answer) = self.sleep(ready) {
+                if let Some(answer) = self.sleep(what, is_fiber, ready) {
                     self.hand_over_progress();
                     return Some(answer);
                 }
@@ -426,34 +444,64 @@ impl Guard<'_> {
         self.parked.end_rest(worker);
     }
 
-    /// Sleeps on the bell, unless something has come after all.
+    /// Sleeps on the bell, unless something has come after all. An inquiry is answered without leaving this.
     #[cold]
-    fn sleep<T>(&mut self, ready: &mut impl FnMut(&mut Engine) -> Option<T>) -> Option<T> {
-        self.stand_aside_of_boards();
-        let bell = Arc::clone(&self.shared.bell);
-        let ticket = bell.prepare();
-        self.end_mismatched_collectives();
-        if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
-            bell.cancel(ticket);
-            return ready(self);
-        }
-        if let Some(answer) = ready(self) {
-            bell.cancel(ticket);
-            return Some(answer);
-        }
-        let ring = Arc::clone(&self.shared.ring);
+    fn sleep<T>(
+        &mut self,
+        what: WaitFor<'_>,
+        is_fiber: bool,
+        ready: &mut impl FnMut(&mut Engine) -> Option<T>,
+    ) -> Option<T> {
         self.core.counters.sleeps.add(1);
         let since = Instant::now();
-        self.released(|| {
-            if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
+        let bell = Arc::clone(&self.shared.bell);
+        loop {
+            self.stand_aside_of_boards();
+            let ticket = bell.prepare();
+            self.end_mismatched_collectives();
+            if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
                 bell.cancel(ticket);
+                return ready(self);
             }
-        });
-        let slept = since.elapsed().as_nanos() as u64;
-        self.core.counters.slept.add(slept);
-        self.core.raise(EventKind::Slept, None, (-1, 0), slept);
-        self.progress();
-        ready(self)
+            if let Some(answer) = ready(self) {
+                bell.cancel(ticket);
+                return Some(answer);
+            }
+            let inquiry = bell.inquiry();
+            if self.core.inquiry.is_new(inquiry) {
+                bell.cancel(ticket);
+                self.core.inquiry.begin(inquiry);
+                let wait = wait_of(self, what, inquiry, since, is_fiber);
+                self.core.inquiry.add(wait);
+                self.parked.wake_threads();
+                self.tell_waits_if_all_looked();
+                continue;
+            }
+            let ring = Arc::clone(&self.shared.ring);
+            let slept = Instant::now();
+            self.released(|| {
+                if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
+                    bell.cancel(ticket);
+                }
+            });
+            let slept = slept.elapsed().as_nanos() as u64;
+            self.core.counters.slept.add(slept);
+            self.core.raise(EventKind::Slept, None, (-1, 0), slept);
+            if !self.core.inquiry.is_new(bell.inquiry()) {
+                self.progress();
+                return ready(self);
+            }
+        }
+    }
+
+    /// Tells what this rank waits for, if all its threads that wait have looked since that was asked.
+    fn tell_waits_if_all_looked(&mut self) {
+        // The driver, and the parked ones.
+        if self.core.inquiry.looked() == 1 + self.parked.threads()
+            && let Some((waits, listener)) = self.rank_waits()
+        {
+            self.released(|| listener(waits));
+        }
     }
 
     /// The driver has what it came for: another who waits takes over. Not only one of its own worker: nobody
@@ -480,6 +528,8 @@ impl Guard<'_> {
     ) -> Option<T> {
         let me = Waiter::current();
         let is_fiber = !me.is_thread();
+        let begun = Instant::now();
+        let mut answered = self.core.inquiry.number();
         loop {
             if let Some(answer) = ready(self) {
                 self.hand_over_unless_driven();
@@ -495,7 +545,16 @@ impl Guard<'_> {
             } else {
                 fiber::park_at_once
             };
-            self.core.counters.waits_parked.add(1);
+            // One that looks because it is asked goes on with the same wait.
+            let inquiry = self.core.inquiry.number();
+            if !is_fiber && inquiry != answered && self.core.inquiry.is_under_way(inquiry) {
+                let wait = wait_of(self, what, inquiry, begun, false);
+                self.core.inquiry.add(wait);
+                self.tell_waits_if_all_looked();
+            } else {
+                self.core.counters.waits_parked.add(1);
+            }
+            answered = inquiry;
             let since = Instant::now();
             self.released(park);
             let parked = since.elapsed().as_nanos() as u64;
@@ -511,7 +570,7 @@ impl Guard<'_> {
                     self.await_end(id, me.clone());
                 }
             }
-            WaitFor::Arrivals => self.core.waiters.await_arrival(me.clone()),
+            _ => self.core.waiters.await_arrival(me.clone()),
         }
     }
 }

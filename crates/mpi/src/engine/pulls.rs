@@ -82,6 +82,11 @@ impl Pulls {
         !self.refused.is_empty()
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.under_way.len() + self.refused.len()
+    }
+
     /// Those that are to be tried again.
     pub(super) fn take_refused(&mut self) -> Vec<Refused> {
         std::mem::take(&mut self.refused)

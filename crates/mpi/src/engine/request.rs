@@ -517,6 +517,11 @@ impl Request {
         self.work = work;
     }
 
+    /// What it does.
+    pub(super) fn work(&self) -> &Work {
+        &self.work
+    }
+
     /// Whether a receive may be posted for it later: it can be started again, or is a collective.
     pub(super) fn may_post(&self) -> bool {
         self.is_persistent() || matches!(self.work, Work::Schedule)

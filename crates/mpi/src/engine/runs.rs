@@ -68,6 +68,11 @@ impl Run {
         })
     }
 
+    /// Whose signals it waits for.
+    pub(super) fn awaited(&self) -> impl Iterator<Item = Peer> {
+        self.awaited.iter().copied()
+    }
+
     /// Whether it has failed.
     pub(super) fn has_failed(&self) -> bool {
         self.error.is_some()
@@ -288,6 +293,15 @@ impl Runs {
 
     pub(super) fn get_mut(&mut self, id: RunId) -> Option<&mut Run> {
         self.slots.get_mut(id.0 as usize)?.as_mut()
+    }
+
+    /// The one that ends with this request.
+    pub(super) fn of_request(&self, request: RequestId) -> Option<(RunId, &Run)> {
+        let mut live = (0..).zip(&self.slots);
+        live.find_map(|(index, run)| {
+            let run = run.as_ref().filter(|run| run.request == request)?;
+            Some((RunId(index), run))
+        })
     }
 
     /// Whether there are none.

@@ -58,7 +58,7 @@ impl Completion {
             .name("weft futures".into())
             .spawn(move || {
                 let mut engine = process.lock();
-                engine.wait_for(WaitFor::Arrivals, |engine| {
+                engine.wait_for(WaitFor::Futures, |engine| {
                     engine.end_future_driver().then_some(())
                 });
             });

@@ -35,7 +35,7 @@ fn wait<T>(
 ) -> Result<T> {
     let mut engine = process.lock();
     let known = engine.lost_peers();
-    engine.wait_for(WaitFor::Arrivals, |engine| {
+    engine.wait_for(WaitFor::Probe(probe), |engine| {
         let found = look(probe, engine).map(Ok);
         found.or_else(|| probe.lost(engine, known).map(Err))
     })

@@ -97,7 +97,8 @@ impl Window {
                     // Another thread asks for it, and may fail.
                     self.epoch.note_awaited(rank);
                     let decided = |_: &mut _| self.epoch.is_decided(rank).then_some(());
-                    self.engine().wait_for(WaitFor::Arrivals, decided);
+                    self.engine()
+                        .wait_for(WaitFor::Window(self.context()), decided);
                 }
             }
             // A lock in shared memory is had when it is taken.
@@ -162,7 +163,7 @@ impl Window {
         let ticket = lock.draw();
         lock.wait(me);
         let mut engine = self.engine();
-        let outcome = engine.wait_for(WaitFor::Arrivals, |engine| {
+        let outcome = engine.wait_for(WaitFor::Window(context), |engine| {
             if lock.enter(ticket, kind) {
                 return Some(Ok(()));
             }

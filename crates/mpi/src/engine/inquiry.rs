@@ -1,0 +1,299 @@
+//! Inquiry: whoever watches the job asks what the threads of this rank wait for; each that waits says so itself.
+//!
+//! ```text
+//!   driver   sleeps ─ rung ─ looks at everything, finds nothing ─ wakes parked threads ─ adds its Wait ─ sleeps
+//!   parked                                                        looks, finds nothing ─ adds its Wait ─ parks
+//!                                                                            the last one tells
+//! ```
+//!
+//! # What an answer says
+//! A rank answers only when each of its threads that waits has looked since it was asked and found nothing, and it
+//! answers from within the sleep of its driver. So two answers with the same [`activity`](RankWaits::activity) say
+//! that in between none of these threads has left its call, and that nothing has come to this rank: whatever comes
+//! ends the sleep, and the next one is another. Fibers that are parked do not look: their workers are idle, or the rank has
+//! other threads.
+//!
+//! All of this is on the way to sleep: a call that need not sleep does not come here.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weft_fabric::Peer;
+use weft_matching::{SourcePattern, TagPattern};
+
+use super::request::{Phase, Work};
+use super::request_id::RequestId;
+use super::{Engine, WaitFor};
+use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
+
+/// Who hears what this rank waits for.
+pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
+
+/// Names of threads that do nothing but make progress, or wake who does.
+const PASSIVE: [&str; 3] = ["weft-progress", "weft-watch", "weft futures"];
+
+/// The inquiry under way, and who hears the answer.
+#[derive(Default)]
+pub(super) struct Inquiry {
+    listener: Option<WaitsListener>,
+    /// The last one that was answered, or is being answered.
+    number: u32,
+    /// Waits of those that have looked; `None` if that was told.
+    found: Option<Vec<Wait>>,
+}
+
+impl Inquiry {
+    /// Has somebody hear what this rank waits for.
+    pub(super) fn listen(&mut self, listener: WaitsListener) {
+        self.listener = Some(listener);
+    }
+
+    /// Whether this inquiry is new.
+    pub(super) fn is_new(&self, number: u32) -> bool {
+        number != self.number && self.listener.is_some()
+    }
+
+    /// Whether this inquiry waits for more of those that look.
+    pub(super) fn is_under_way(&self, number: u32) -> bool {
+        number == self.number && self.found.is_some()
+    }
+
+    /// The last one that was answered, or is being answered.
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// A new one begins.
+    pub(super) fn begin(&mut self, number: u32) {
+        self.number = number;
+        self.found = Some(Vec::new());
+    }
+
+    /// One that waits has looked, and found nothing.
+    pub(super) fn add(&mut self, wait: Wait) {
+        if let Some(found) = &mut self.found {
+            found.push(wait);
+        }
+    }
+
+    /// How many have looked.
+    pub(super) fn looked(&self) -> usize {
+        self.found.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Whether places in the program are asked for, too.
+    pub(super) fn is_full(number: u32) -> bool {
+        number & 1 == 1
+    }
+}
+
+/// What the caller waits for.
+pub(super) fn wait_of(
+    engine: &Engine,
+    what: WaitFor<'_>,
+    number: u32,
+    since: Instant,
+    is_fiber: bool,
+) -> Wait {
+    let is_full = Inquiry::is_full(number);
+    let site = is_full.then(call_and_place).unwrap_or_default();
+    let mut wait = Wait {
+        call: site.0,
+        place: site.1,
+        since: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+        is_fiber,
+        any: false,
+        operations: Vec::new(),
+    };
+    match what {
+        WaitFor::Requests(ids) => {
+            wait.any = ids.len() > 1;
+            for id in ids {
+                engine.operations_of(*id, &mut wait.operations);
+            }
+        }
+        WaitFor::Probe(probe) => wait.operations.push(probe.awaited()),
+        WaitFor::Board(id) => wait.operations.extend(engine.core.boards.awaited_of(id)),
+        WaitFor::Window(context) => wait.operations.push(Operation::Window {
+            context,
+            peers: Vec::new(),
+        }),
+        WaitFor::Active(context) => {
+            for (id, slot) in engine.core.requests.live() {
+                if slot.is_active() && slot.context() & !1 == context & !1 {
+                    engine.operations_of(id, &mut wait.operations);
+                }
+            }
+        }
+        WaitFor::Leaving => wait.operations.push(Operation::Leaving),
+        WaitFor::Guest => wait.operations.push(Operation::Service),
+        WaitFor::Futures => wait.operations.push(Operation::Other("futures".to_owned())),
+        WaitFor::Outside(what) => wait.operations.push(Operation::Outside(what.to_owned())),
+    }
+    wait.operations.truncate(MOST);
+    wait
+}
+
+/// The call that the calling thread is in, and where it was called.
+fn call_and_place() -> (String, String) {
+    (String::new(), String::new())
+}
+
+/// How many threads of this process neither wait in MPI nor only make progress, of which so many do wait.
+fn other_threads(waiting: usize) -> u32 {
+    let Ok(threads) = weft_sys::process::threads() else {
+        // Nobody knows.
+        return u32::MAX;
+    };
+    let passive = |name: &&String| PASSIVE.contains(&name.as_str());
+    let known = waiting + threads.iter().filter(passive).count();
+    u32::try_from(threads.len().saturating_sub(known)).unwrap_or(u32::MAX)
+}
+
+/// By what a sender knows a message that it waits to be answered.
+fn name_of(request: RequestId) -> u64 {
+    match request {
+        RequestId::NONE => 0,
+        id => (u64::from(id.index()) << 32 | u64::from(id.generation())) + 1,
+    }
+}
+
+impl Engine {
+    /// All that wait have looked: what they wait for, and who hears it.
+    pub(super) fn rank_waits(&mut self) -> Option<(RankWaits, WaitsListener)> {
+        let listener = Arc::clone(self.core.inquiry.listener.as_ref()?);
+        let mut waits = self.core.inquiry.found.take()?;
+        let others = other_threads(waits.len());
+        waits.extend(self.parked.fibers(MOST.saturating_sub(waits.len())));
+        let more = waits.len().saturating_sub(MOST) + self.parked.len().saturating_sub(MOST);
+        waits.truncate(MOST);
+        let is_outside = |operation: &Operation| matches!(operation, Operation::Outside(_));
+        let awaits_outside = waits
+            .iter()
+            .any(|wait| wait.operations.iter().any(is_outside));
+        let counters = &self.core.counters;
+        let queued = self.outbox.len() + self.core.pulls.len();
+        let mut told = RankWaits {
+            inquiry: self.core.inquiry.number,
+            activity: counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get(),
+            other_threads: others,
+            awaits_outside,
+            under_way: u32::try_from(queued).unwrap_or(u32::MAX),
+            waits,
+            more_waits: u32::try_from(more).unwrap_or(u32::MAX),
+            ..RankWaits::default()
+        };
+        self.tell_unreceived(&mut told);
+        Some((told, listener))
+    }
+
+    fn tell_unreceived(&self, told: &mut RankWaits) {
+        for (key, id) in self.core.matching.unexpected() {
+            let Some(message) = self.core.unexpected.get(id) else {
+                continue;
+            };
+            if told.unreceived.len() >= MOST {
+                told.more_unreceived += 1;
+                continue;
+            }
+            told.unreceived.push(Unreceived {
+                from: message.from.0,
+                tag: key.tag.0,
+                context: key.context.0,
+                bytes: message.envelope.size,
+                request: name_of(message.envelope.request),
+            });
+        }
+    }
+
+    /// What must happen for a request to end.
+    fn operations_of(&self, id: RequestId, into: &mut Vec<Operation>) {
+        let Some(slot) = self.core.requests.get(id) else {
+            return;
+        };
+        if slot.phase() != Phase::Active || into.len() >= MOST {
+            return;
+        }
+        let context = slot.context();
+        match slot.work() {
+            Work::Send(sending) => into.push(Operation::Receive {
+                by: sending.to().0,
+                context,
+                request: name_of(id),
+                is_queued: sending.is_queued(),
+            }),
+            Work::Receive { .. } => into.push(match slot.posted() {
+                Some(_) => self.posted_receive(id, slot.room()),
+                None => Operation::Data {
+                    from: slot.pieces_from().or(slot.expected_source()).map(number),
+                    context,
+                },
+            }),
+            Work::Schedule => into.push(self.collective_of(id, context)),
+            Work::Nothing => self.parts_of(id, into),
+        }
+    }
+
+    fn posted_receive(&self, id: RequestId, room: Option<usize>) -> Operation {
+        let mut posted = self.core.matching.posted();
+        let pattern = posted.find(|(_, request)| *request == id);
+        let room = room.map(|room| room as u64);
+        match pattern {
+            Some((pattern, _)) => Operation::Message {
+                from: match pattern.source {
+                    SourcePattern::Any => None,
+                    SourcePattern::Exact(source) => Some(source.0),
+                },
+                tag: match pattern.tag {
+                    TagPattern::Any => None,
+                    TagPattern::Exact(tag) => Some(tag.0),
+                },
+                context: pattern.context.0,
+                room,
+            },
+            None => Operation::Other("a message".to_owned()),
+        }
+    }
+
+    /// A collective that is done by messages: whom it waits for at this step.
+    fn collective_of(&self, id: RequestId, context: u32) -> Operation {
+        let runs = &self.core.runs;
+        let Some((run, found)) = runs.of_request(id) else {
+            return Operation::Other("a collective".to_owned());
+        };
+        let mut missing: Vec<u32> = found.awaited().map(number).collect();
+        for (_, slot) in self.core.requests.live() {
+            if slot.is_active() && slot.has_on_complete() && slot.on_complete().run == Some(run) {
+                let peer = slot.sending().map(|sending| sending.to());
+                missing.extend(peer.or(slot.expected_source()).map(number));
+            }
+        }
+        missing.sort_unstable();
+        missing.dedup();
+        missing.truncate(MOST);
+        Operation::Collective {
+            name: found.name().to_owned(),
+            context,
+            missing,
+        }
+    }
+
+    /// What a request waits for that others carry out: both halves of an exchange, a persistent operation.
+    fn parts_of(&self, id: RequestId, into: &mut Vec<Operation>) {
+        let before = into.len();
+        for (part, slot) in self.core.requests.live() {
+            if slot.has_on_complete() && slot.on_complete().follower == Some(id) {
+                self.operations_of(part, into);
+            }
+        }
+        if into.len() == before {
+            into.push(Operation::Outside(
+                "what the program completes itself".to_owned(),
+            ));
+        }
+    }
+}
+
+fn number(peer: Peer) -> u32 {
+    peer.0
+}

@@ -1,0 +1,166 @@
+//! Waits: what the threads of one rank wait for, as the rank tells it when it is asked by an *inquiry* of the launcher.
+//!
+//! ```text
+//!   launcher                         a rank that sleeps
+//!   raises the number, rings  ───▶   looks at everything once more; nothing has come
+//!   collects the answers      ◀───   RankWaits: one Wait for each thread, with its operations
+//! ```
+//!
+//! Plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named by their
+//! number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. Whoever reads them from another
+//! process bounds them first: nothing in them is used for anything but telling.
+
+use serde::{Deserialize, Serialize};
+
+/// Waits, operations and messages of each kind that are told at most; further ones are counted.
+pub const MOST: usize = 64;
+
+/// What one rank does, as told on inquiry.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct RankWaits {
+    /// The number of the inquiry that this answers.
+    pub inquiry: u32,
+    /// Grows whenever anything goes on in this rank: the same in two answers, nothing has in between.
+    pub activity: u64,
+    /// Threads of the process that do not wait in MPI, whatever they do.
+    pub other_threads: u32,
+    /// Whether something outside of MPI may end one of the waits: another thread, a file, the launcher.
+    pub awaits_outside: bool,
+    /// Messages and transfers that this rank has begun and that have not left it, or are on their way.
+    pub under_way: u32,
+    /// What its threads wait for, and some of its fibers.
+    pub waits: Vec<Wait>,
+    /// Further ones, not told.
+    pub more_waits: u32,
+    /// Messages that came and that nobody has received.
+    pub unreceived: Vec<Unreceived>,
+    /// Further ones, not told.
+    pub more_unreceived: u32,
+    /// The communicators named above by their context.
+    pub communicators: Vec<CommunicatorName>,
+}
+
+/// One thread or fiber that waits in a call.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Wait {
+    /// The call: `MPI_Recv`. Empty if it is not known.
+    pub call: String,
+    /// Where in the program it was called: `heat.c:17 (exchange)`. Empty if it is not known.
+    pub place: String,
+    /// Milliseconds since the thread has fallen asleep.
+    pub since: u64,
+    /// It is a fiber.
+    pub is_fiber: bool,
+    /// One of the operations suffices; else all must end.
+    pub any: bool,
+    /// What must happen for it to go on.
+    pub operations: Vec<Operation>,
+}
+
+/// Something that a thread waits for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Operation {
+    /// A message, that was not sent yet as far as is known here.
+    Message {
+        /// The sender; `None` for any.
+        from: Option<u32>,
+        /// The tag; `None` for any.
+        tag: Option<i32>,
+        /// Of the communicator.
+        context: u32,
+        /// Bytes that there is room for; `None` for a probe.
+        room: Option<u64>,
+    },
+    /// The data of a message that was matched.
+    Data {
+        /// The sender.
+        from: Option<u32>,
+        /// Of the communicator.
+        context: u32,
+    },
+    /// That a message is received (or, if `is_queued`, that there is room for it).
+    Receive {
+        /// The receiver.
+        by: u32,
+        /// Of the communicator.
+        context: u32,
+        /// By what the receiver knows the message: see [`Unreceived::request`].
+        request: u64,
+        /// It has not left yet: the receiver takes nothing.
+        is_queued: bool,
+    },
+    /// That members of a collective come.
+    Collective {
+        /// The call.
+        name: String,
+        /// Of the communicator.
+        context: u32,
+        /// Those that have not come, as far as is known here.
+        missing: Vec<u32>,
+    },
+    /// A step of others on a window.
+    Window {
+        /// Of the window's communicator.
+        context: u32,
+        /// Whose step, as far as is known here.
+        peers: Vec<u32>,
+    },
+    /// A message of the services (mailbox, portal, sync).
+    Service,
+    /// That what was sent leaves this rank.
+    Leaving,
+    /// Something else within MPI.
+    Other(String),
+    /// Something that does not depend on other ranks.
+    Outside(String),
+}
+
+/// A message that came and that nobody has received.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Unreceived {
+    /// The sender.
+    pub from: u32,
+    /// Its tag.
+    pub tag: i32,
+    /// Of the communicator.
+    pub context: u32,
+    /// Its bytes.
+    pub bytes: u64,
+    /// By what its sender knows it, if it waits for an answer; else 0.
+    pub request: u64,
+}
+
+/// A communicator by its context.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CommunicatorName {
+    /// Its context.
+    pub context: u32,
+    /// Its name; empty if it has none.
+    pub name: String,
+    /// Its members: rank by rank their numbers in the job. Empty if they are those of `MPI_COMM_WORLD`.
+    pub members: Vec<u32>,
+}
+
+impl RankWaits {
+    /// The contexts that it names.
+    pub fn contexts(&self) -> impl Iterator<Item = u32> {
+        let operations = self.waits.iter().flat_map(|wait| &wait.operations);
+        let of_waits = operations.filter_map(Operation::context);
+        of_waits.chain(self.unreceived.iter().map(|message| message.context))
+    }
+}
+
+impl Operation {
+    /// The context of the communicator that it is on.
+    #[must_use]
+    pub fn context(&self) -> Option<u32> {
+        match self {
+            Self::Message { context, .. }
+            | Self::Data { context, .. }
+            | Self::Receive { context, .. }
+            | Self::Collective { context, .. }
+            | Self::Window { context, .. } => Some(*context),
+            Self::Service | Self::Leaving | Self::Other(_) | Self::Outside(_) => None,
+        }
+    }
+}

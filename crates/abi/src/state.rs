@@ -257,6 +257,10 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .process
         .connections()
         .tell(|connected| runtime.launcher.connected(connected));
+    runtime.process.hear_waits(|mut waits| {
+        waits.communicators = names::communicators(waits.contexts());
+        runtime.launcher.waits(&waits);
+    });
     // SYNC state.runtime
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     crate::tool::settings::initialised(&runtime.process);

@@ -30,6 +30,7 @@
 //! | `inspection` | what is shown to who looks at the running job |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
 
+mod deadlock;
 mod frontend;
 mod inspection;
 mod local;

@@ -15,7 +15,8 @@ use serde::Deserialize;
 use crate::mapping::{self, Allocation, HostSlots, is_here};
 use values::list;
 use values::{
-    arguments_of, distance, hosts_in, hosts_of, on_death, per_node, ranks, seconds, variable,
+    arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, per_node, ranks, seconds,
+    variable,
 };
 
 /// What an option does.
@@ -35,6 +36,8 @@ enum Effect {
     Tags,
     Timeout,
     OnDeath,
+    NoDeadlockCheck,
+    OnDeadlock,
     Universe,
     Input,
     Fabric,
@@ -117,6 +120,18 @@ pub enum OnDeath {
     Restart,
 }
 
+/// What becomes of a job none of whose ranks can ever go on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum OnDeadlock {
+    /// It is reported, and the job ends.
+    #[default]
+    End,
+    /// It is reported, and the processes are stopped and left there, for a debugger.
+    Stop,
+    /// Nobody finds out.
+    Ignore,
+}
+
 /// One program of the command line, between two `:`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramLine {
@@ -143,6 +158,8 @@ pub struct CommandLine {
     pub timeout: Option<Duration>,
     /// What the death of a process means.
     pub on_death: OnDeath,
+    /// What becomes of a job that is in a deadlock.
+    pub on_deadlock: OnDeadlock,
     /// How many processes may run, those included that are started from within programs; `None` if it was not said.
     pub universe: Option<u32>,
     /// Who reads standard input.
@@ -400,7 +417,7 @@ impl Table {
                  so anyway, and ignored with a line that says so where the program runs all the same.\n\
                  \n\
                  The exit code is that of the rank that failed first; 128 + n for signal n; 124 after\n\
-                 --timeout; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
+                 --timeout; 35 after a deadlock; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
         text
     }
 }
@@ -448,6 +465,8 @@ impl OptionRow {
             Effect::OnlyVariablesForAll => for_all.inherit = Some(Inherit::Only(list(&values[0]))),
             Effect::Tags => line.tags = true,
             Effect::Timeout => line.timeout = Some(seconds(name, &values[0])?),
+            Effect::NoDeadlockCheck => line.on_deadlock = OnDeadlock::Ignore,
+            Effect::OnDeadlock => line.on_deadlock = on_deadlock(name, &values[0])?,
             Effect::OnDeath => line.on_death = on_death(name, &values[0])?,
             Effect::Universe => line.universe = Some(ranks(name, &values[0])?),
             Effect::Input => {

@@ -17,7 +17,7 @@ use weft_sys::cores::cores_available;
 use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
 use crate::mapping::Allocation;
-use crate::options::{CommandLine, Inherit, Input, OnDeath, ProgramLine};
+use crate::options::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
 
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
 /// program that dies at each start. Each costs address space for its lanes.
@@ -41,6 +41,8 @@ pub struct Plan {
     pub timeout: Option<Duration>,
     /// What the death of a process means.
     pub on_death: OnDeath,
+    /// What becomes of it in a deadlock.
+    pub on_deadlock: OnDeadlock,
     /// How many processes may run, those included that are started from within programs.
     pub universe: u32,
     /// Who reads standard input.
@@ -188,6 +190,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         tags: line.tags,
         timeout: line.timeout,
         on_death: line.on_death,
+        on_deadlock: line.on_deadlock,
         universe,
         input: line.input,
         verbose: line.verbose,

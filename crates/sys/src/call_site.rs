@@ -54,6 +54,36 @@ impl CallSite {
         found
     }
 
+    /// The function of the shared library that this code is part of by which it was entered: `MPI_Recv`, also if it was called by
+    /// the name `PMPI_Recv`. `None` if this code is part of the program itself, or the stack cannot be unwound.
+    #[must_use]
+    pub fn entry_point() -> Option<String> {
+        let own = own_code()?;
+        let mut last = None;
+        let mut left = FRAMES;
+        backtrace::trace(|frame| {
+            let address = frame.ip() as usize;
+            left -= 1;
+            let inside = own.contains(&address);
+            if inside {
+                last = Some(address);
+            }
+            inside && left > 0
+        });
+        let mut found = None;
+        backtrace::resolve(last? as *mut c_void, |symbol| {
+            // What is inlined comes first.
+            found = symbol
+                .name()
+                .map(|name| format!("{name:#}"))
+                .or(found.take());
+        });
+        found.map(|name| match name.strip_prefix("PMPI_") {
+            Some(name) => format!("MPI_{name}"),
+            None => name,
+        })
+    }
+
     /// The place for people: `heat.c:17 (exchange)`; without debug information `exchange in heat+0x1f2a`.
     #[must_use]
     pub fn describe(&self) -> String {

@@ -1,10 +1,11 @@
 //! Registry of handles, from objects back to them, and of communicators by context: callbacks get the handles
 //! that the program knows, and errors of requests belong to the communicator of their context.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicBool, Ordering};
+use weft_mpi::waits::{CommunicatorName, MOST};
 use weft_mpi::{Comm, Datatype};
 
 use super::predefined::handle_of_basic;
@@ -50,6 +51,29 @@ pub fn comm_of_context(context: u32) -> Option<(c::Comm, Arc<Comm>)> {
     let handle = contexts().get(&(context & !1)).copied()?;
     let comm = crate::check::find_communicator(handle)?;
     Some((handle, Arc::clone(comm)))
+}
+
+/// The communicators of these contexts, for reports.
+pub fn communicators(named: impl Iterator<Item = u32>) -> Vec<CommunicatorName> {
+    let named: BTreeSet<u32> = named.map(|context| context & !1).collect();
+    let name = |context| {
+        let (_, comm) = comm_of_context(context)?;
+        let is_world = context == runtime()?.world.context() & !1;
+        let both = comm.group().members().chain(
+            comm.remote_group()
+                .into_iter()
+                .flat_map(|group| group.members()),
+        );
+        Some(CommunicatorName {
+            context,
+            name: comm.extras().name(),
+            members: match is_world {
+                true => Vec::new(),
+                false => both.take(MOST).map(|peer| peer.0).collect(),
+            },
+        })
+    };
+    named.into_iter().filter_map(name).collect()
 }
 
 // Files by the context of their requests.

@@ -173,7 +173,8 @@ fn outside(rank: &RankReport, activity: Activity, state: &ProcessState) -> Strin
             return format!("is stopped; it goes on after kill -CONT {process}");
         }
         Activity::Computing => "computes".to_owned(),
-        _ => "sleeps outside of MPI".to_owned(),
+        // Who sleeps in MPI answers as soon as it gets a core.
+        _ => "sleeps, not in MPI as far as it says".to_owned(),
     };
     match rank.core_share {
         Some(share) if activity == Activity::Computing => {
@@ -247,7 +248,7 @@ mod tests {
             (rank(Some(stopped)), &["stopped", "kill -CONT 77"]),
             (
                 rank(Some(asleep)),
-                &["sleeps outside", "hrtimer", "gdb -p 77"],
+                &["sleeps, not in MPI", "hrtimer", "gdb -p 77"],
             ),
             (
                 RankReport {

@@ -7,13 +7,15 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use weft_sys::poll::{Interest, PollFd};
+use weft_sys::process::SIGSTOP;
 
+use super::deadlock::{DeadlockWatch, Standstill};
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use super::spawning::Spawning;
 use crate::adoption::AdoptedProcess;
-use crate::options::Input;
+use crate::options::{Input, OnDeadlock};
 use crate::plan::Plan;
 use crate::rank_processes::{self, HostShare, RankProcesses};
 
@@ -25,6 +27,8 @@ pub struct LocalHost<'a> {
     plan: &'a Plan,
     processes: RankProcesses,
     spawning: Spawning,
+    /// `None` if nobody is to find out.
+    deadlock: Option<DeadlockWatch>,
 }
 
 impl<'a> LocalHost<'a> {
@@ -41,12 +45,15 @@ impl<'a> LocalHost<'a> {
             spares: plan.spares(),
             addresses: plan.universe,
         };
+        let watched = plan.on_deadlock != OnDeadlock::Ignore;
+        let deadlock = watched.then(|| DeadlockWatch::new(Instant::now()));
         if let Some(adopted) = adopted {
             let (processes, worlds) = RankProcesses::adopt(share, adopted)?;
             return Ok(Self {
                 plan,
                 spawning: Spawning::with(worlds),
                 processes,
+                deadlock,
             });
         }
         // What a single rank writes needs not be sorted.
@@ -55,6 +62,7 @@ impl<'a> LocalHost<'a> {
             plan,
             spawning: Spawning::new(plan),
             processes: RankProcesses::prepare(share, None, direct)?,
+            deadlock,
         })
     }
 }
@@ -75,20 +83,48 @@ impl LocalHost<'_> {
                     events.push(Event::Exited { ended });
                 }
                 rank_processes::Event::Fence { .. } => {}
-                rank_processes::Event::Waits { rank, waits } => {
-                    events.push(Event::Waits { rank, waits });
-                }
+                rank_processes::Event::Waits { rank, waits } => match &mut self.deadlock {
+                    Some(watch) if watch.has_asked(waits.inquiry) => {
+                        watch.hear(rank, waits, Instant::now());
+                    }
+                    _ => events.push(Event::Waits { rank, waits }),
+                },
                 rank_processes::Event::Asked { rank, request } => {
                     let Self {
                         plan,
                         processes,
                         spawning,
+                        deadlock: _,
                     } = self;
                     events.extend(spawning.serve(plan, processes, rank, request));
                 }
             }
         }
         events
+    }
+}
+
+impl LocalHost<'_> {
+    /// No rank can ever go on.
+    fn tell_deadlock(&self, found: &Standstill) -> Vec<Event> {
+        let mut lines = found.lines();
+        let summary = found.summary();
+        if self.plan.on_deadlock != OnDeadlock::Stop {
+            return vec![
+                Event::Note(lines.join("\n")),
+                Event::Failed(Failure::Deadlock { summary }),
+            ];
+        }
+        self.processes.signal(SIGSTOP);
+        let running = self.processes.running();
+        let processes: Vec<String> = running
+            .map(|one| format!("{} (rank {})", one.process, one.rank))
+            .collect();
+        lines.push(format!(
+            "  the processes are stopped (--on-deadlock=stop) and stay until this job is ended: {}",
+            processes.join(", ")
+        ));
+        vec![Event::Note(lines.join("\n"))]
     }
 }
 
@@ -132,7 +168,12 @@ impl RankHosts for LocalHost<'_> {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        self.spawning.next_look()
+        let deadlock = self.deadlock.as_ref();
+        let deadlock = deadlock.and_then(DeadlockWatch::next_look);
+        [self.spawning.next_look(), deadlock]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     fn proceed(&mut self, ready: &[(Token, bool)], _held_up: bool) -> Vec<Event> {
@@ -147,6 +188,10 @@ impl RankHosts for LocalHost<'_> {
         }
         let mut events = self.events(found);
         events.extend(self.spawning.look(self.plan, &mut self.processes));
+        let watch = self.deadlock.as_mut();
+        if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), &self.processes)) {
+            events.extend(self.tell_deadlock(&found));
+        }
         events
     }
 

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use crate::{exit_status, signals};
 
+/// The exit code after a deadlock: the number of the system's error of that name, EDEADLK.
+const DEADLOCK: u8 = 35;
+
 /// Why a job did not end well, as far as is known: empty while nothing has failed.
 ///
 /// The first failure counts, whatever follows from it.
@@ -94,6 +97,11 @@ pub enum Failure {
         ranks: Vec<u32>,
         reason: String,
     },
+    /// No rank can ever go on.
+    Deadlock {
+        /// Who waits for whom.
+        summary: String,
+    },
     /// The time given by the user has passed.
     Timeout { limit: Duration, running: Vec<u32> },
     /// We were told to end.
@@ -129,6 +137,7 @@ impl Failure {
                 low => low,
             },
             Self::NotStarted { .. } => 126,
+            Self::Deadlock { .. } => DEADLOCK,
             Self::Timeout { .. } => 124,
             Self::Signal { signal } => exit_status::code_of_signal(*signal),
         }
@@ -145,6 +154,7 @@ impl Failure {
             Self::OutputLost { .. }
             | Self::NotReady { .. }
             | Self::HostLost { .. }
+            | Self::Deadlock { .. }
             | Self::Timeout { .. }
             | Self::Signal { .. } => None,
         }
@@ -229,6 +239,14 @@ impl Failure {
                 let was = if ranks.len() == 1 { "was" } else { "were" };
                 let which = which.strip_suffix(&format!(" {was}")).unwrap_or(&which);
                 format!("weft: host {host} failed first: it is lost with {which}: {reason}{others}")
+            }
+            Self::Deadlock { summary } => {
+                let ranks = match ended {
+                    0 => String::new(),
+                    1 => "; the rank was ended".into(),
+                    ended => format!("; {ended} ranks were ended"),
+                };
+                format!("weft: ended by a deadlock: {summary}{ranks}")
             }
             Self::Timeout { limit, running } if running.is_empty() => {
                 let seconds = limit.as_secs_f64();

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-use super::OnDeath;
+use super::{OnDeadlock, OnDeath};
 use crate::mapping::HostSlots;
 
 /// A number of ranks.
@@ -42,6 +42,20 @@ pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
         _ => Err(format!(
             "{name} was given '{}'; end (the job ends), report (the others are told) and restart (and \
              it is started anew) are possible",
+            text.display()
+        )),
+    }
+}
+
+/// What becomes of a job that is in a deadlock.
+pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
+    match text.to_str() {
+        Some("end") => Ok(OnDeadlock::End),
+        Some("stop") => Ok(OnDeadlock::Stop),
+        Some("ignore") => Ok(OnDeadlock::Ignore),
+        _ => Err(format!(
+            "{name} was given '{}'; end (it is reported, and the job ends), stop (it is reported, and the processes are \
+             stopped, for a debugger) and ignore are possible",
             text.display()
         )),
     }

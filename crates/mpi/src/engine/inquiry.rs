@@ -20,6 +20,7 @@ use std::time::Instant;
 
 use weft_fabric::Peer;
 use weft_matching::{SourcePattern, TagPattern};
+use weft_sys::call_site::CallSite;
 
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
@@ -136,7 +137,9 @@ pub(super) fn wait_of(
 
 /// The call that the calling thread is in, and where it was called.
 fn call_and_place() -> (String, String) {
-    (String::new(), String::new())
+    let site = CallSite::of_caller();
+    let place = site.map_or_else(String::new, |site| site.describe());
+    (CallSite::entry_point().unwrap_or_default(), place)
 }
 
 /// How many threads of this process neither wait in MPI nor only make progress, of which so many do wait.

@@ -58,6 +58,8 @@ pub fn init() -> Result<Environment> {
     process
         .connections()
         .tell(move |connected| told.connected(connected));
+    let told = Arc::clone(&launcher);
+    process.hear_waits(move |waits| told.waits(&waits));
     let state = RankState::new(Arc::clone(&process), Job::Launcher(Arc::clone(&launcher)));
     let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
     let world = predefined(process.world());

@@ -1,0 +1,256 @@
+//! Deadlock watch: finds out that no rank of a job on this host can ever go on, and proves it.
+//!
+//! ```text
+//!   Resting ── all show themselves asleep, twice alike ──▶ Asked(First) ── all can only wait for each other
+//!      ▲                                                       │
+//!      │ any: does not answer · has other threads ·            ▼
+//!      │      awaits something else · has gone on          Asked(Second) ── nothing has gone on in between
+//!      └───────────────────────────────────────────────────────│
+//!                                                              ▼
+//!                                                          Asked(Full) ──▶ Standstill, for the report
+//! ```
+//!
+//! # Why it is a proof
+//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
+//! and from within its sleep ([`weft_mpi::waits`]). Let all have answered twice, the second time asked after all had
+//! answered the first time, each with the same activity both times. Then there is a moment between the two
+//! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
+//! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
+//! None has left its sleep since, so none has sent anything since. Without other threads, and with nothing awaited from
+//! outside of MPI, nobody is left who could.
+//!
+//! Ranks that have finalised MPI cannot send any more, and are not asked. One that has not initialised it may still come: then
+//! nobody is accused.
+//!
+//! # Cost
+//! The watch looks at the segment a few times a second and asks only when all sleep. If they need not be woken for long, it asks
+//! ever more rarely, until something has moved.
+
+mod graph;
+mod report;
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use weft_mpi::waits::RankWaits;
+
+use crate::rank_processes::RankProcesses;
+
+pub use report::Standstill;
+
+/// Time between looks at who sleeps.
+const LOOK: Duration = Duration::from_millis(125);
+/// How long all ranks have to answer. One that is slower may still be judged later.
+const ANSWERS: Duration = Duration::from_millis(600);
+/// Longest time between inquiries while nothing moves.
+const RAREST: Duration = Duration::from_secs(30);
+
+/// What the watch has come to.
+enum State {
+    /// Nobody is asked: what the segment showed at the last look.
+    Resting { shown: Option<u64> },
+    /// An inquiry is under way.
+    Asked(Asked),
+    /// It has been told; nothing more is to be found out.
+    Over,
+}
+
+/// An inquiry, and the answers so far.
+struct Asked {
+    round: Round,
+    number: u32,
+    until: Instant,
+    answers: BTreeMap<u32, RankWaits>,
+    /// The answers to the one before.
+    before: BTreeMap<u32, RankWaits>,
+}
+
+/// The inquiries of a proof, in their order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Round {
+    First,
+    Second,
+    Full,
+}
+
+/// The watch over the ranks of one host. See the [module page](self).
+pub struct DeadlockWatch {
+    state: State,
+    next: Instant,
+    /// What the segment showed after an inquiry that proved nothing, once it was asked; and how long not to ask again
+    /// while it shows that.
+    innocent: Option<u64>,
+    pause: Duration,
+    not_before: Instant,
+}
+
+impl DeadlockWatch {
+    /// Watches from now on.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            state: State::Resting { shown: None },
+            next: now + LOOK,
+            innocent: None,
+            pause: LOOK,
+            not_before: now,
+        }
+    }
+
+    /// When to [look](Self::look) next; `None` for never.
+    pub fn next_look(&self) -> Option<Instant> {
+        match &self.state {
+            State::Over => None,
+            _ => Some(self.next),
+        }
+    }
+
+    /// Whether an answer to this inquiry is awaited here.
+    pub fn has_asked(&self, number: u32) -> bool {
+        matches!(&self.state, State::Asked(asked) if asked.number == number)
+    }
+
+    /// A rank has answered.
+    pub fn hear(&mut self, rank: u32, waits: RankWaits, now: Instant) {
+        if let State::Asked(asked) = &mut self.state
+            && asked.number == waits.inquiry
+        {
+            asked.answers.insert(rank, waits);
+            self.next = now;
+        }
+    }
+
+    /// Looks, if it is time to. Answers what was proven, once.
+    pub fn look(&mut self, now: Instant, processes: &RankProcesses) -> Option<Standstill> {
+        if now < self.next {
+            return None;
+        }
+        self.next = now + LOOK;
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Over => None,
+            State::Resting { shown } => {
+                self.state = self.rest(now, shown, processes);
+                None
+            }
+            State::Asked(asked) => {
+                let (state, proven) = self.collect(now, asked, processes);
+                self.state = state;
+                proven
+            }
+        }
+    }
+
+    /// Nobody is asked: is it time to?
+    fn rest(&mut self, now: Instant, before: Option<u64>, processes: &RankProcesses) -> State {
+        let all_begun = processes
+            .running()
+            .all(|rank| rank.is_initialised || rank.is_finalised);
+        let shown = processes.rest().filter(|_| all_begun);
+        let stays = shown.is_some() && shown == before;
+        if stays {
+            // What an inquiry itself has changed is seen here for the first time.
+            let innocent = *self.innocent.get_or_insert(shown.unwrap_or_default());
+            if Some(innocent) != shown {
+                self.forget();
+            }
+            if now >= self.not_before {
+                return self.ask(now, Round::First, BTreeMap::new(), processes);
+            }
+        } else if shown.is_none() {
+            self.forget();
+            self.not_before = now;
+        }
+        State::Resting { shown }
+    }
+
+    /// Something has moved: what was found out before does not count.
+    fn forget(&mut self) {
+        (self.innocent, self.pause) = (None, LOOK);
+    }
+
+    fn ask(
+        &mut self,
+        now: Instant,
+        round: Round,
+        before: BTreeMap<u32, RankWaits>,
+        processes: &RankProcesses,
+    ) -> State {
+        let until = now + ANSWERS;
+        self.next = until;
+        State::Asked(Asked {
+            round,
+            number: processes.inquire(round == Round::Full),
+            until,
+            answers: BTreeMap::new(),
+            before,
+        })
+    }
+
+    /// Nothing was proven: asks ever more rarely, while nothing moves.
+    fn let_be(&mut self, now: Instant) -> State {
+        self.pause = RAREST.min(self.pause * 2);
+        self.not_before = now + self.pause;
+        self.innocent = None;
+        self.next = now + LOOK;
+        State::Resting { shown: None }
+    }
+
+    fn collect(
+        &mut self,
+        now: Instant,
+        asked: Asked,
+        processes: &RankProcesses,
+    ) -> (State, Option<Standstill>) {
+        let judged: Vec<u32> = processes
+            .running()
+            .filter(|rank| !rank.is_finalised)
+            .map(|rank| rank.rank)
+            .collect();
+        let may_go_on = |rank: &u32| {
+            let answer = asked.answers.get(rank);
+            answer.is_some_and(|answer| {
+                !is_stuck(answer) || has_gone_on(answer, asked.round, &asked.before, *rank)
+            })
+        };
+        if judged.is_empty() || judged.iter().any(may_go_on) {
+            return (self.let_be(now), None);
+        }
+        if !judged.iter().all(|rank| asked.answers.contains_key(rank)) {
+            if now >= asked.until {
+                return (self.let_be(now), None);
+            }
+            self.next = asked.until;
+            return (State::Asked(asked), None);
+        }
+        match asked.round {
+            Round::First => (self.ask(now, Round::Second, asked.answers, processes), None),
+            Round::Second => (self.ask(now, Round::Full, asked.answers, processes), None),
+            Round::Full => {
+                let known = |rank: &u32| judged.contains(rank);
+                let mut answers = asked.answers;
+                answers.retain(|rank, _| known(rank));
+                (State::Over, Some(Standstill::new(answers)))
+            }
+        }
+    }
+}
+
+/// Whether a rank can go on only by what other ranks do.
+fn is_stuck(answer: &RankWaits) -> bool {
+    answer.other_threads == 0
+        && !answer.awaits_outside
+        && answer.under_way == 0
+        && !answer.waits.is_empty()
+}
+
+/// Whether anything has gone on in a rank since it answered before.
+fn has_gone_on(
+    answer: &RankWaits,
+    round: Round,
+    before: &BTreeMap<u32, RankWaits>,
+    rank: u32,
+) -> bool {
+    let same = before
+        .get(&rank)
+        .is_some_and(|before| before.activity == answer.activity);
+    round != Round::First && !same
+}

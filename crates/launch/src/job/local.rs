@@ -83,12 +83,14 @@ impl LocalHost<'_> {
                     events.push(Event::Exited { ended });
                 }
                 rank_processes::Event::Fence { .. } => {}
-                rank_processes::Event::Waits { rank, waits } => match &mut self.deadlock {
-                    Some(watch) if watch.has_asked(waits.inquiry) => {
-                        watch.hear(rank, waits, Instant::now());
+                rank_processes::Event::Waits { rank, waits } => {
+                    // Also for who looks at the job, and may have asked just before.
+                    let watch = self.deadlock.as_mut();
+                    if let Some(watch) = watch.filter(|watch| watch.has_asked(waits.inquiry)) {
+                        watch.hear(rank, waits.clone(), Instant::now());
                     }
-                    _ => events.push(Event::Waits { rank, waits }),
-                },
+                    events.push(Event::Waits { rank, waits });
+                }
                 rank_processes::Event::Asked { rank, request } => {
                     let Self {
                         plan,

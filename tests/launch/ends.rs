@@ -106,7 +106,6 @@ fn signals_end_the_job_with_their_code() {
         (libc::SIGINT, "SIGINT"),
         (libc::SIGTERM, "SIGTERM"),
         (libc::SIGHUP, "SIGHUP"),
-        (libc::SIGQUIT, "SIGQUIT"),
     ] {
         let mut running = fleeing();
         signal(running.frontend(), number);

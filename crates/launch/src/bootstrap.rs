@@ -38,6 +38,7 @@ pub(crate) use environment::{Names, VARIABLES, foreign_variables};
 pub use hosts::HostMap;
 pub(crate) use hosts::{name_of_this_host, one_word};
 
+use weft_mpi::counters::Counters;
 use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
@@ -141,6 +142,11 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Tells the launcher whether this process shares communicators with processes of other worlds. That it does not
     /// is known to the launcher when this returns.
     fn connected(&self, connected: bool);
+
+    /// Tells the launcher where the counters of this process stand, for who looks at the running job.
+    fn counters(&self, counters: &Counters) {
+        let _ = counters;
+    }
 
     /// Tells the launcher what this process waits for, as its inquiry has asked. Launchers that ask nothing hear nothing.
     fn waits(&self, waits: &RankWaits) {

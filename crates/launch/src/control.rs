@@ -16,6 +16,7 @@ use weft_sys::passing;
 
 use crate::hex::{hex, unhex};
 use crate::hosts::message;
+use crate::inspection::counters::CounterPlaces;
 use crate::job_request::{JobAnswer, JobRequest};
 
 /// Longest name of a value that ranks exchange, in bytes; letters, digits, `-`, `_` and `.`.
@@ -52,6 +53,8 @@ pub enum Told {
     Connected,
     /// It does not any more.
     Independent,
+    /// Its process, and where in its memory the counters stand that are shown to who looks at the running job.
+    Counters(CounterPlaces),
 }
 
 /// One message: something told, or a question.
@@ -236,6 +239,9 @@ impl Message {
             Self::Told(Told::Connected) => b"connected".to_vec(),
             Self::Told(Told::Bereaved) => b"bereaved".to_vec(),
             Self::Told(Told::Independent) => b"independent".to_vec(),
+            Self::Told(Told::Counters(places)) => {
+                format!("counters {}", places.encode()).into_bytes()
+            }
             Self::Ask { last, piece } => {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
@@ -278,6 +284,10 @@ impl Message {
                 if word == "places" {
                     let from = rest.parse().ok()?;
                     return Some(Self::AskHosts { from });
+                }
+                if word == "counters" {
+                    let places = CounterPlaces::decode(rest)?;
+                    return Some(Self::Told(Told::Counters(places)));
                 }
                 let (first, second) = rest.split_once(' ')?;
                 match word {
@@ -332,6 +342,8 @@ impl Message {
 
 #[cfg(test)]
 mod tests {
+    use weft_mpi::counters::Shown;
+
     use super::*;
 
     #[test]
@@ -360,6 +372,10 @@ mod tests {
             Message::Told(Told::Connected),
             Message::Told(Told::Bereaved),
             Message::Told(Told::Independent),
+            Message::Told(Told::Counters(CounterPlaces::new(
+                7,
+                &[(Shown::Sleeps, 4096)],
+            ))),
             Message::Ask {
                 last: false,
                 piece: vec![1; VALUE_LIMIT],
@@ -420,6 +436,8 @@ mod tests {
             b"places -1",
             b"ask some 00",
             b"ask last",
+            b"counters",
+            b"counters x",
             b"waits soon 00",
             b"\xff\0",
         ] {

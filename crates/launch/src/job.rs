@@ -27,10 +27,12 @@
 //! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
 //! | `outcome` | the failure that counts, the exit code, the last line |
+//! | `inspection` | what is shown to who looks at the running job |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
 
 mod deadlock;
 mod frontend;
+mod inspection;
 mod local;
 mod outcome;
 mod output;

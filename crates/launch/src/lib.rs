@@ -21,6 +21,7 @@
 //! | [`options`] | the spellings of the command line: `tables/options.toml` |
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
 //! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
+//! | [`inspection`] | who looks at a running job: `weft ps`, `weft top`, `weft stacks`, and what it is shown |
 //! | `job_request`, `worlds` | what a rank asks of all of the job; processes that were started later, ports, services |
 //! | `segment` | the shared memory that the ranks of a host start with |
 //! | `tree`, `signals`, `exit_status` | all processes that descend from us, and their end |
@@ -51,6 +52,7 @@ pub mod fabric;
 mod guard;
 mod hex;
 pub mod hosts;
+pub mod inspection;
 mod job;
 mod job_request;
 mod linkage;

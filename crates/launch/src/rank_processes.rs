@@ -638,6 +638,7 @@ impl RankProcesses {
             Told::Bereaved => {}
             Told::Connected => rank.independent = false,
             Told::Independent => rank.independent = true,
+            Told::Counters(_) => {}
         }
         let rank = rank.number();
         Event::Told { rank, told }

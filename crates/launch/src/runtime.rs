@@ -44,6 +44,7 @@ impl Runtime {
                 Process::in_world(fabric, later.first, Group::of(members), later.number)
             }
         };
+        launcher.counters(process.counters());
         let services = attach_services(&process);
         Ok(Self {
             process,

@@ -15,9 +15,9 @@ pub const HANDLED: [i32; 9] = [
     SIGCONT,
 ];
 
-/// Whether this is one by which users and systems end a program.
+/// Whether this is one by which users and systems end a program. SIGQUIT is not: it asks what the ranks do.
 pub fn ends_programs(signal: i32) -> bool {
-    [SIGINT, SIGTERM, SIGHUP, SIGQUIT].contains(&signal)
+    [SIGINT, SIGTERM, SIGHUP].contains(&signal)
 }
 
 /// The name of a signal.

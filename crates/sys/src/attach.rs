@@ -34,6 +34,15 @@ pub fn read(from: Remote, into: Region) -> io::Result<()> {
     unsafe { transfer(Direction::Read, from, into) }
 }
 
+/// As [`read`], into memory of the caller's own.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_bytes(from: Remote, into: &mut [u8]) -> io::Result<()> {
+    // SAFETY: borrowed for the whole call, and ours alone.
+    read(from, unsafe { Region::new(into.as_mut_ptr(), into.len()) })
+}
+
 /// Copies `from.len()` bytes into another process.
 ///
 /// # Errors

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod info;
+mod looking;
 mod proof;
 
 use std::ffi::{OsStr, OsString};
@@ -32,6 +33,12 @@ enum Subcommands {
     /// Brings ranks into a job that waits for them. `weft join --help` lists the options.
     #[command(disable_help_flag = true)]
     Join(Rest),
+    /// Lists your jobs on this host.
+    Ps(looking::ps::Arguments),
+    /// Shows live what the ranks of a job do, wait for and move.
+    Top(looking::top::Arguments),
+    /// Prints what each rank of a job waits for, and where.
+    Stacks(looking::stacks::Arguments),
     /// Measures Weft beside other implementations, and writes a page of plots.
     #[command(disable_help_flag = true)]
     Bench(Rest),
@@ -73,6 +80,9 @@ fn main() -> ExitCode {
         Some(proof::HIDDEN) => proof::main(words),
         _ => match Command::parse().subcommand {
             Subcommands::Info(arguments) => info::run(&arguments),
+            Subcommands::Ps(arguments) => looking::ps::run(&arguments),
+            Subcommands::Top(arguments) => looking::top::run(&arguments),
+            Subcommands::Stacks(arguments) => looking::stacks::run(&arguments),
             Subcommands::Run(Rest { words }) => weft_launch::command::main("weft run", words),
             Subcommands::Join(Rest { words }) => weft_launch::hosts::join::main(words),
             Subcommands::Bench(Rest { words }) => weft_bench::command::main(words),

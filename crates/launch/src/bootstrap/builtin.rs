@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Mutex;
 
-use weft_sys::{MemoryFile, descriptor, lifeline};
+use weft_mpi::counters::Counters;
+use weft_sys::{MemoryFile, descriptor, lifeline, process};
 
 use super::control_socket::ControlSocket;
 
@@ -12,6 +13,7 @@ use super::environment::{RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
 use crate::control::{Answer, Message, Told};
+use crate::inspection::counters::CounterPlaces;
 use crate::job_request::{JobAnswer, JobRequest, World};
 use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
@@ -261,6 +263,11 @@ impl Launcher for Builtin {
 
     fn connected(&self, connected: bool) {
         self.control.tell_connected(connected);
+    }
+
+    fn counters(&self, counters: &Counters) {
+        let places = CounterPlaces::new(process::id(), &counters.addresses());
+        self.control.tell(Told::Counters(places));
     }
 
     fn waits(&self, waits: &RankWaits) {

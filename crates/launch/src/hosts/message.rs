@@ -17,7 +17,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 5;
+pub const RELEASE: u32 = 6;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.

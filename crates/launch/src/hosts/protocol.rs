@@ -283,7 +283,8 @@ impl Assigned {
                     | Told::Finalised
                     | Told::Bereaved
                     | Told::Connected
-                    | Told::Independent => Ok(()),
+                    | Told::Independent
+                    | Told::Counters(_) => Ok(()),
                 }
             }
             FromAgent::Exited { rank, status } => {

@@ -3,6 +3,8 @@
 
 use std::io::{self, IsTerminal};
 
+use weft_sys::process;
+
 use super::supervisor;
 use crate::adoption::AdoptedProcess;
 use crate::guard;
@@ -15,9 +17,10 @@ use crate::plan::Plan;
 /// If the two processes cannot be made; nothing was started then.
 pub fn run(plan: &Plan) -> io::Result<u8> {
     // From a terminal only its foreground may read, and the ranks are not that: we read for them.
+    let launcher = process::id();
     let pump = plan.input == Input::First && io::stdin().is_terminal();
     guard::run(pump, |liveness, input| {
-        supervisor::run(plan, None, liveness, input)
+        supervisor::run(plan, launcher, None, liveness, input)
     })
 }
 
@@ -26,7 +29,8 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
 /// # Errors
 /// As [`run`].
 pub fn run_adopted(plan: &Plan, adopted: AdoptedProcess) -> io::Result<u8> {
+    let launcher = process::id();
     guard::run(false, |liveness, input| {
-        supervisor::run(plan, Some(adopted), liveness, input)
+        supervisor::run(plan, launcher, Some(adopted), liveness, input)
     })
 }

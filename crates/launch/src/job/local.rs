@@ -84,11 +84,12 @@ impl LocalHost<'_> {
                 }
                 rank_processes::Event::Fence { .. } => {}
                 rank_processes::Event::Waits { rank, waits } => {
-                    if let Some(watch) = &mut self.deadlock
-                        && watch.has_asked(waits.inquiry)
-                    {
-                        watch.hear(rank, waits, Instant::now());
+                    // Also for who looks at the job, and may have asked just before.
+                    let watch = self.deadlock.as_mut();
+                    if let Some(watch) = watch.filter(|watch| watch.has_asked(waits.inquiry)) {
+                        watch.hear(rank, waits.clone(), Instant::now());
                     }
+                    events.push(Event::Waits { rank, waits });
                 }
                 rank_processes::Event::Asked { rank, request } => {
                     let Self {
@@ -222,6 +223,10 @@ impl RankHosts for LocalHost<'_> {
         let program = &self.plan.programs[appnum as usize];
         let started = self.processes.restart(rank, program)?;
         Ok((started.process, started.outputs))
+    }
+
+    fn inquire(&mut self) {
+        self.processes.inquire(true);
     }
 
     fn host(&self, _rank: u32) -> Option<&str> {

@@ -12,6 +12,7 @@ use std::os::fd::OwnedFd;
 use std::process::ExitStatus;
 use std::time::Instant;
 
+use weft_mpi::waits::RankWaits;
 use weft_sys::poll::PollFd;
 
 use super::outcome::Failure;
@@ -56,6 +57,8 @@ pub enum Event {
     },
     /// A rank has told this about itself.
     Told { rank: u32, told: Told },
+    /// What the threads of a rank wait for: it answers an [inquiry](RankHosts::inquire).
+    Waits { rank: u32, waits: RankWaits },
     /// A process was started from within a program; it has this number in the job.
     Spawned {
         rank: u32,
@@ -122,6 +125,10 @@ pub trait RankHosts {
     /// # Errors
     /// A sentence, if that cannot be.
     fn restart(&mut self, rank: u32) -> Result<(u32, Option<[File; 2]>), String>;
+
+    /// Asks all ranks of this host what they wait for. Those whose threads wait in MPI answer by
+    /// [`Event::Waits`], each once.
+    fn inquire(&mut self);
 
     /// The host of a rank, if that is worth saying.
     fn host(&self, rank: u32) -> Option<&str>;

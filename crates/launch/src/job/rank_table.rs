@@ -196,6 +196,7 @@ impl RankTable {
                 None
             }
             Told::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
+            Told::Counters(_) => None,
         }
     }
 

@@ -495,6 +495,10 @@ impl RankHosts for RemoteHosts<'_> {
         Err("it is on another host".into())
     }
 
+    fn inquire(&mut self) {
+        // Agents are not asked.
+    }
+
     fn host(&self, rank: u32) -> Option<&str> {
         Some(self.name(self.agent_of(rank)?))
     }

@@ -9,9 +9,10 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_sys::poll::{self, Interest, PollFd};
-use weft_sys::process::{self, SIGCHLD, SIGSTOP, SIGTERM};
+use weft_sys::process::{self, SIGCHLD, SIGQUIT, SIGSTOP, SIGTERM};
 use weft_sys::signal::Signals;
 
+use super::inspection::Inspection;
 use super::local::LocalHost;
 use super::outcome::{Failure, Outcome};
 use super::output::Output;
@@ -49,6 +50,7 @@ struct Job<'a> {
     /// The liveness pipe of the frontend.
     frontend: OwnedFd,
     outcome: Outcome,
+    inspection: Inspection,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
     /// A rank has failed because another one is lost: how long that one is waited for, and the failure.
@@ -63,17 +65,21 @@ struct Found {
     /// The outputs of ranks that can be read, by the number that [`Output`] gives them.
     streams: Vec<usize>,
     hosts: Vec<(Token, bool)>,
+    /// Somebody looks at the job.
+    inspection: bool,
 }
 
 /// Runs the job to its end and answers the exit code. `frontend` closes when the frontend is gone; `input`
-/// is what rank 0 reads instead of our standard input; or rank 0 is there already.
+/// is what rank 0 reads instead of our standard input; or rank 0 is there already. `launcher` is the process that the
+/// user has started.
 pub fn run(
     plan: &Plan,
+    launcher: u32,
     adopted: Option<AdoptedProcess>,
     frontend: OwnedFd,
     input: Option<OwnedFd>,
 ) -> u8 {
-    let mut job = match Job::prepare(plan, adopted, frontend) {
+    let mut job = match Job::prepare(plan, launcher, adopted, frontend) {
         Ok(job) => job,
         Err(error) => {
             eprintln!("weft: the job could not be prepared: {error}");
@@ -100,6 +106,7 @@ pub fn run(
 impl<'a> Job<'a> {
     fn prepare(
         plan: &'a Plan,
+        launcher: u32,
         adopted: Option<AdoptedProcess>,
         frontend: OwnedFd,
     ) -> io::Result<Self> {
@@ -127,6 +134,7 @@ impl<'a> Job<'a> {
             signals,
             frontend,
             outcome: Outcome::default(),
+            inspection: Inspection::new(plan, launcher),
             leaving: None,
             consequence: None,
             deadline: plan
@@ -166,15 +174,9 @@ impl<'a> Job<'a> {
                 return false;
             }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let wake = [
-                next,
-                cause,
-                patience.or(self.deadline),
-                self.hosts.next_look(),
-            ]
-            .into_iter()
-            .flatten()
-            .min();
+            let looks = [cause, self.hosts.next_look(), self.inspection.next_look()];
+            let wake = [next, patience.or(self.deadline)].into_iter().chain(looks);
+            let wake = wake.flatten().min();
             let Ok(found) = self.wait(wake) else {
                 // Nothing can be waited for: nobody can be attended to.
                 self.outcome.fail(Failure::NotStarted {
@@ -192,6 +194,12 @@ impl<'a> Job<'a> {
             self.proceed(&found.hosts);
             if found.signals && self.handle_signals() {
                 return false;
+            }
+            let look = self.inspection.next_look();
+            if found.inspection || look.is_some_and(|look| look <= Instant::now()) {
+                for line in self.inspection.proceed(&mut *self.hosts) {
+                    self.say(&line);
+                }
             }
             next = self.output.forward(Instant::now());
         }
@@ -221,9 +229,11 @@ impl<'a> Job<'a> {
             tokens.push(token);
             entries.push(entry);
         }
+        let inspection_at = entries.len();
+        entries.extend(self.inspection.entries());
         let limit = until.map(|until| until.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, limit)?;
-        let hosts = tokens.into_iter().zip(&entries[hosts_at..]);
+        let hosts = tokens.into_iter().zip(&entries[hosts_at..inspection_at]);
         let readable = entries[streams_at..hosts_at].iter().zip(streams);
         Ok(Found {
             signals: entries[0].readable(),
@@ -235,6 +245,7 @@ impl<'a> Job<'a> {
             hosts: hosts
                 .map(|(token, entry)| (token, entry.is_ready()))
                 .collect(),
+            inspection: entries[inspection_at..].iter().any(PollFd::is_ready),
         })
     }
 
@@ -250,6 +261,7 @@ impl<'a> Job<'a> {
         while let Ok(Some(signal)) = self.signals.next() {
             match signal {
                 SIGCHLD => children = true,
+                SIGQUIT => self.inspection.print_soon(&mut *self.hosts),
                 signal if ends_programs(signal) => {
                     let now = Instant::now();
                     match self.leaving {
@@ -281,6 +293,7 @@ impl<'a> Job<'a> {
     }
 
     fn handle(&mut self, event: Event) {
+        self.inspection.note(&event);
         match event {
             Event::Note(text) => self.say(&text),
             Event::Assigned => self.ranks.start_all(),
@@ -339,6 +352,8 @@ impl<'a> Job<'a> {
                     reason,
                 });
             }
+            // For who looks at the job.
+            Event::Waits { .. } => {}
             Event::Failed(failure) => self.outcome.fail(failure),
         }
     }
@@ -449,6 +464,7 @@ impl<'a> Job<'a> {
         let anew = !status.success() && self.plan.on_death == OnDeath::Restart;
         let then = match anew.then(|| self.hosts.restart(rank)) {
             Some(Ok((process, outputs))) => {
+                self.inspection.note_start(rank, None, process);
                 self.start(rank, outputs);
                 format!("started anew as process {process}")
             }

@@ -248,9 +248,79 @@ impl Counters {
     }
 }
 
+/// What is shown of a running rank to who looks at it from outside: the sum of some counters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Shown {
+    /// Messages sent, by whatever protocol.
+    MessagesSent,
+    /// Their bytes.
+    BytesSent,
+    /// Messages received.
+    MessagesReceived,
+    /// Their bytes.
+    BytesReceived,
+    /// Collectives begun.
+    Collectives,
+    /// Times that a wait slept.
+    Sleeps,
+}
+
+impl Shown {
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 6] = [
+        Self::MessagesSent,
+        Self::BytesSent,
+        Self::MessagesReceived,
+        Self::BytesReceived,
+        Self::Collectives,
+        Self::Sleeps,
+    ];
+}
+
+impl Counters {
+    /// Where in the memory of this process the counters stand that are shown, each with what it adds to. They stay
+    /// there until this value is dropped, and whoever may read this memory may read them: each is one aligned word.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(Shown, u64)> {
+        let mut found = Vec::new();
+        for traffic in &self.sent {
+            found.push((Shown::MessagesSent, &traffic.messages));
+            found.push((Shown::BytesSent, &traffic.bytes));
+        }
+        for received in [&self.matched_posted, &self.met, &self.matched_unexpected] {
+            found.push((Shown::MessagesReceived, received));
+        }
+        found.push((Shown::BytesReceived, &self.bytes_received));
+        found.push((Shown::Collectives, &self.collectives_begun));
+        found.push((Shown::Sleeps, &self.sleeps));
+        let address =
+            |(shown, counter)| (shown, std::ptr::from_ref::<Counter>(counter).addr() as u64);
+        found.into_iter().map(address).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_shown_lies_within_the_counters() {
+        let counters = Counters::default();
+        let begin = std::ptr::from_ref(&counters).addr() as u64;
+        let end = begin + size_of::<Counters>() as u64;
+        for (shown, address) in counters.addresses() {
+            assert!(
+                (begin..end).contains(&address) && address % 8 == 0,
+                "{shown:?}"
+            );
+        }
+        for shown in Shown::ALL {
+            assert_eq!(Shown::ALL[shown as usize], shown);
+            let mut addresses = counters.addresses().into_iter();
+            assert!(addresses.any(|(other, _)| other == shown), "{shown:?}");
+        }
+    }
 
     #[test]
     fn queues_follow_from_what_came_and_went() {

@@ -1,0 +1,186 @@
+//! Client: the side of who looks at the jobs of a host.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use weft_sys::{passing, process};
+
+use super::protocol::{Answer, Asked, JobReport, LONGEST_ANSWER, Question, decode, encode};
+use super::socket_name::{self, SocketName};
+
+/// How long a launcher may be silent. It answers at once, or within the time that ranks have to answer; one that is
+/// stopped never does.
+const PATIENCE: Duration = Duration::from_secs(3);
+/// By this name a supervisor shows in `/proc`.
+const SUPERVISOR: &str = "weft-supervisor";
+
+/// A job that can be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct JobSocket {
+    name: SocketName,
+    /// Its supervisor, as this process numbers it.
+    pub supervisor: u32,
+}
+
+/// A launcher of the same user whose job cannot be asked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unseen {
+    /// Its supervisor.
+    pub supervisor: u32,
+    /// Why.
+    pub reason: String,
+}
+
+/// What is found on this host.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// Jobs, in the order of their launchers.
+    pub jobs: Vec<JobReport>,
+    /// Those that cannot be asked.
+    pub unseen: Vec<Unseen>,
+}
+
+impl JobSocket {
+    /// Connects, if a process of this user is at the other end.
+    fn connect(name: &SocketName) -> io::Result<(UnixStream, u32)> {
+        let stream = UnixStream::connect_addr(&name.address()?)?;
+        // Before a word is said or believed.
+        let peer = passing::peer_credentials(&stream)?;
+        if peer.user != process::user() {
+            let reason = format!("user {} has taken the name of a job", peer.user);
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
+        }
+        Ok((stream, peer.process))
+    }
+
+    /// Asks it.
+    ///
+    /// # Errors
+    /// If it has ended, does not answer in time, or refuses.
+    pub fn ask(&self, question: Question) -> io::Result<JobReport> {
+        let (stream, _) = Self::connect(&self.name)?;
+        ask_over(stream, question)
+    }
+}
+
+fn ask_over(mut stream: UnixStream, question: Question) -> io::Result<JobReport> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(&encode(&Asked { ask: question }))?;
+    let mut line = Vec::new();
+    let read = (&mut stream)
+        .take(LONGEST_ANSWER as u64)
+        .read_to_end(&mut line);
+    match read {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            let reason = format!("it has not answered within {} s", PATIENCE.as_secs());
+            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
+        }
+        read => read?,
+    };
+    match decode(&line) {
+        Some(Answer::Job(job)) => Ok(job),
+        Some(Answer::Refused(reason)) => Err(io::Error::other(reason)),
+        None if line.is_empty() => Err(io::Error::new(
+            io::ErrorKind::ConnectionReset,
+            "it has ended",
+        )),
+        None => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "its answer cannot be understood: it may be of another release of Weft",
+        )),
+    }
+}
+
+/// The jobs of this user that can be asked here.
+///
+/// # Errors
+/// If the sockets of this host cannot be listed.
+pub fn sockets() -> io::Result<Vec<JobSocket>> {
+    let names = socket_name::of_user(process::user())?;
+    let socket = |name: SocketName| {
+        // One that has just ended, or is somebody else's, is none.
+        let (_, supervisor) = JobSocket::connect(&name).ok()?;
+        Some(JobSocket { name, supervisor })
+    };
+    let mut found: Vec<_> = names.into_iter().filter_map(socket).collect();
+    found.sort_by_key(|job| job.supervisor);
+    Ok(found)
+}
+
+/// The jobs of this user on this host, with what each answers.
+///
+/// # Errors
+/// If the sockets of this host cannot be listed.
+pub fn find(question: Question) -> io::Result<Found> {
+    let mut found = Found::default();
+    let sockets = sockets()?;
+    for socket in &sockets {
+        match socket.ask(question) {
+            Ok(job) => found.jobs.push(job),
+            // It has ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) => found.unseen.push(Unseen {
+                supervisor: socket.supervisor,
+                reason: error.to_string(),
+            }),
+        }
+    }
+    let seen: Vec<u32> = sockets.iter().map(|socket| socket.supervisor).collect();
+    found.unseen.extend(unlisted(&seen));
+    found.jobs.sort_by_key(|job| job.launcher);
+    Ok(found)
+}
+
+/// Supervisors of this user that no socket was found of.
+fn unlisted(seen: &[u32]) -> Vec<Unseen> {
+    let Ok(processes) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for entry in processes.flatten() {
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok());
+        let Some(supervisor) = number.filter(|number| !seen.contains(number)) else {
+            continue;
+        };
+        let folder = entry.path();
+        let name = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        if name.trim_end() == SUPERVISOR && is_ours(&folder) {
+            let reason = why_unlisted(&folder);
+            found.push(Unseen { supervisor, reason });
+        }
+    }
+    found
+}
+
+fn is_ours(folder: &std::path::Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    fs::metadata(folder).is_ok_and(|facts| facts.uid() == process::user())
+}
+
+fn why_unlisted(folder: &std::path::Path) -> String {
+    let namespace = |folder: PathBuf| fs::read_link(folder.join("ns/net")).ok();
+    let theirs = namespace(folder.to_path_buf());
+    if theirs.is_some() && theirs != namespace("/proc/self".into()) {
+        return "it runs in another network namespace (a container?): look from within, or with \
+                nsenter --net"
+            .into();
+    }
+    let words = fs::read(folder.join("cmdline")).unwrap_or_default();
+    let agent = words
+        .split(|byte| *byte == 0)
+        .skip(1)
+        .take(1)
+        .any(|word| word == b"agent" || word == b"join");
+    if agent {
+        return "it has ranks of a job on several hosts: ask where its mpiexec runs".into();
+    }
+    "it has no socket: it is about to start or to end, or could make none".into()
+}

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use crate::allocation::{self, ThisProcess};
 use crate::job;
 use crate::options::Table;
 use crate::plan;
@@ -23,7 +24,8 @@ fn run(name: &str, words: &[OsString]) -> u8 {
         eprint!("{}", table.help(name));
         return USAGE;
     }
-    let line = match table.read(words) {
+    let find = || allocation::find(&ThisProcess);
+    let line = match table.read_within(words, &find) {
         Ok(line) => line,
         Err(error) => {
             eprintln!("weft: {error}");
@@ -42,6 +44,9 @@ fn run(name: &str, words: &[OsString]) -> u8 {
         for note in &line.ignored {
             eprintln!("weft: {note}");
         }
+    }
+    if let (true, Some(origin)) = (line.verbose, &line.origin) {
+        eprintln!("weft: hosts of {origin}");
     }
     let plan = match plan::make(line) {
         Ok(plan) => plan,

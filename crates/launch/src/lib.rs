@@ -19,6 +19,7 @@
 //! | [`plan`] | what is to be started: programs found, environments, numbers of ranks |
 //! | `linkage` | whether a program was linked with another MPI |
 //! | [`options`] | the spellings of the command line: `tables/options.toml` |
+//! | [`allocation`] | what a scheduler has given: Slurm, PBS, LSF, Grid Engine, Flux, host files of operators |
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
 //! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
 //! | [`inspection`] | who looks at a running job: `weft ps`, `weft top`, `weft stacks`, and what it is shown |
@@ -43,6 +44,7 @@
 #![forbid(unsafe_code)]
 
 pub mod adoption;
+pub mod allocation;
 pub mod bootstrap;
 pub mod command;
 mod control;

@@ -11,6 +11,20 @@ pub struct HostSlots {
     pub name: String,
     /// How many ranks it takes before the next one; `None` if that was not said.
     pub slots: Option<u32>,
+    /// How it is reached.
+    pub address: HostAddress,
+}
+
+/// How a host is reached.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum HostAddress {
+    /// By its name, unless that is one of this host.
+    #[default]
+    Name,
+    /// It is this host, whatever it is called.
+    Here,
+    /// The command that reaches it is given this instead of its name.
+    Other(String),
 }
 
 /// The hosts that a job has for its ranks.
@@ -36,6 +50,35 @@ pub enum Allocation {
 }
 
 impl HostSlots {
+    /// A host that is reached by its name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            slots: None,
+            address: HostAddress::Name,
+        }
+    }
+
+    /// Whether it is this one, so that no command is needed to reach it.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        match self.address {
+            HostAddress::Name => is_here(&self.name),
+            HostAddress::Here => true,
+            HostAddress::Other(_) => false,
+        }
+    }
+
+    /// What the command that reaches it is given.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        match &self.address {
+            HostAddress::Name | HostAddress::Here => &self.name,
+            HostAddress::Other(address) => address,
+        }
+    }
+
     /// Reads `name`, `name:4`; a name in square brackets may have colons.
     ///
     /// # Errors
@@ -69,13 +112,28 @@ impl HostSlots {
             return Err(wrong());
         }
         Ok(Self {
-            name: name.to_owned(),
             slots,
+            ..Self::named(name)
         })
     }
 }
 
-/// Whether a host is this one, so that no command is needed to reach it.
+/// By which another host is reached unless the user or a scheduler names another command. Nobody can answer questions,
+/// and a host that does not answer is an error, not a wait for minutes.
+pub(crate) fn ssh() -> Vec<OsString> {
+    [
+        "ssh",
+        "-x",
+        "-o",
+        "BatchMode=yes",
+        "-o",
+        "ConnectTimeout=10",
+    ]
+    .map(OsString::from)
+    .to_vec()
+}
+
+/// Whether a name is one of this host.
 pub(crate) fn is_here(name: &str) -> bool {
     let ours = name_of_this_host();
     let short = ours.split('.').next().unwrap_or("");
@@ -84,7 +142,8 @@ pub(crate) fn is_here(name: &str) -> bool {
 
 /// How many ranks these hosts take if nobody says how many; `None` if one of them does not say.
 pub fn slots(hosts: &[HostSlots]) -> Option<u32> {
-    hosts.iter().map(|host| host.slots).sum()
+    let mut slots = hosts.iter().map(|host| host.slots);
+    slots.try_fold(0, |sum: u32, slots| Some(sum.saturating_add(slots?)))
 }
 
 /// The host of each of so many ranks: neighbours together. Each host is filled up to its slots; if that

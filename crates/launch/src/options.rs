@@ -3,7 +3,10 @@
 //! The spellings stand in `tables/options.toml`, which is part of the program. Reading has two steps:
 //! [`Table::read`] turns words into a [`CommandLine`]; [`crate::plan`] turns that into what is started.
 
+mod host_request;
 mod values;
+
+pub(crate) use values::hosts_in_text;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -12,7 +15,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use crate::mapping::{self, Allocation, HostSlots, is_here};
+use crate::allocation::{self, Found};
+use crate::mapping::Allocation;
+use host_request::HostRequest;
 use values::list;
 use values::{
     arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, per_node, ranks, seconds,
@@ -57,6 +62,9 @@ enum Effect {
     Listen,
     TokenFile,
     Heartbeat,
+    NoAllocation,
+    Scheduler,
+    Launcher,
     Nothing,
     Ignored,
     Refused,
@@ -176,20 +184,11 @@ pub struct CommandLine {
     pub ignored: Vec<String>,
     /// The hosts that its ranks get.
     pub allocation: Allocation,
+    /// The allocation of a scheduler that they are of.
+    pub origin: Option<allocation::SchedulerAllocation>,
     /// After so long without a word the other side of a connection between hosts is dead.
     pub heartbeat: Option<Duration>,
 }
-
-/// By which another host is reached unless the user names another command. Nobody can answer questions,
-/// and a host that does not answer is an error, not a wait for minutes.
-const SSH: [&str; 6] = [
-    "ssh",
-    "-x",
-    "-o",
-    "BatchMode=yes",
-    "-o",
-    "ConnectTimeout=10",
-];
 
 /// Settings that hold for all programs, wherever on the line they stand.
 #[derive(Default)]
@@ -197,55 +196,7 @@ struct ForAll {
     folder: Option<PathBuf>,
     inherit: Option<Inherit>,
     variables: Vec<(OsString, OsString)>,
-    hosts: Vec<HostSlots>,
-    /// So many ranks on each host, whatever was said of the single ones.
-    per_host: Option<u32>,
-    command: Option<Vec<OsString>>,
-    listen: Option<String>,
-    token_file: Option<OsString>,
-}
-
-impl ForAll {
-    /// How many ranks there are if nobody says how many.
-    fn slots(&mut self) -> Option<u32> {
-        if self.per_host.is_some() {
-            self.hosts
-                .iter_mut()
-                .for_each(|host| host.slots = self.per_host);
-        }
-        match (&self.hosts[..], &self.listen) {
-            // Who joins is not known here.
-            ([], Some(_)) => None,
-            ([], None) => self.per_host,
-            (hosts, _) => mapping::slots(hosts),
-        }
-    }
-
-    /// The hosts that its ranks get.
-    fn allocation(&mut self) -> Result<Allocation, String> {
-        let hosts = std::mem::take(&mut self.hosts);
-        let elsewhere = !hosts.iter().all(|host| is_here(&host.name));
-        match self.listen.take() {
-            Some(_) if elsewhere => Err(
-                "ranks are either started on --hosts or brought in by weft join (--listen): leave one out"
-                    .into(),
-            ),
-            Some(listen) => Ok(Allocation::Joined {
-                listen,
-                token_file: self.token_file.take(),
-            }),
-            None if self.token_file.is_some() => {
-                Err("--token-file belongs to --listen ADDRESS:PORT, which is missing".into())
-            }
-            // A command that was named is used, whatever the hosts are called.
-            None if elsewhere || (self.command.is_some() && !hosts.is_empty()) => {
-                let ssh = || SSH.iter().map(OsString::from).collect();
-                let command = self.command.take().unwrap_or_else(ssh);
-                Ok(Allocation::Started { hosts, command })
-            }
-            None => Ok(Allocation::ThisHost),
-        }
-    }
+    hosts: HostRequest,
 }
 
 impl Table {
@@ -259,12 +210,26 @@ impl Table {
             .expect("the table was read by a test")
     }
 
-    /// Reads the words after the name of the launcher. Errors are sentences for the user.
+    /// Reads the words after the name of the launcher, of a process that no scheduler has started. Errors are sentences for
+    /// the user.
+    ///
+    /// # Errors
+    /// See [`read_within`](Self::read_within).
+    pub fn read(&self, words: &[OsString]) -> Result<CommandLine, String> {
+        self.read_within(words, &|| Found::Nothing)
+    }
+
+    /// Reads the words after the name of the launcher. `find` answers what a scheduler has given to it, and is asked only if
+    /// that counts. Errors are sentences for the user.
     ///
     /// # Errors
     /// If an option is not known or lacks its value, a value cannot be understood, or there is no
     /// program.
-    pub fn read(&self, words: &[OsString]) -> Result<CommandLine, String> {
+    pub fn read_within(
+        &self,
+        words: &[OsString],
+        find: &dyn Fn() -> Found,
+    ) -> Result<CommandLine, String> {
         let mut line = CommandLine::default();
         let mut for_all = ForAll::default();
         let mut words = Vec::from(words).into_iter();
@@ -316,9 +281,7 @@ impl Table {
                 return Ok(line);
             }
         }
-        let slots = for_all.slots();
-        line.allocation = for_all.allocation()?;
-        if line.programs.is_empty() && matches!(line.allocation, Allocation::Joined { .. }) {
+        if line.programs.is_empty() && for_all.hosts.are_joined() {
             // Those who join bring it.
             line.programs.push(std::mem::take(&mut current));
         }
@@ -328,10 +291,7 @@ impl Table {
         if current != ProgramLine::default() {
             return Err("there are options, but no program, at the end of the command line".into());
         }
-        // Who says how many ranks each host takes needs no -n.
-        if let ([only], Some(slots)) = (&mut line.programs[..], slots) {
-            only.ranks = only.ranks.or(Some(slots));
-        }
+        for_all.hosts.settle(&mut line, find)?;
         for program in &mut line.programs {
             if program.folder.is_none() {
                 program.folder.clone_from(&for_all.folder);
@@ -498,12 +458,15 @@ impl OptionRow {
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,
             Effect::Version => line.version = true,
-            Effect::Hosts => for_all.hosts.extend(hosts_in(name, &values[0])?),
-            Effect::Hostfile => for_all.hosts.extend(hosts_of(name, Path::new(&values[0]))?),
-            Effect::PerHost => for_all.per_host = Some(ranks(name, &values[0])?),
-            Effect::OnePerHost => for_all.per_host = Some(1),
+            Effect::Hosts => for_all.hosts.hosts.extend(hosts_in(name, &values[0])?),
+            Effect::Hostfile => for_all
+                .hosts
+                .hosts
+                .extend(hosts_of(name, Path::new(&values[0]))?),
+            Effect::PerHost => for_all.hosts.per_host = Some(ranks(name, &values[0])?),
+            Effect::OnePerHost => for_all.hosts.per_host = Some(1),
             Effect::Map => match per_node(name, &values[0])? {
-                Some(ranks) => for_all.per_host = Some(ranks),
+                Some(ranks) => for_all.hosts.per_host = Some(ranks),
                 None => self.ignore(name, values, line),
             },
             // Read where it stands: it is more of the command line.
@@ -516,10 +479,10 @@ impl OptionRow {
                         "{name} needs the command that reaches a host, such as 'ssh -p 2222'"
                     ));
                 }
-                for_all.command = Some(words);
+                for_all.hosts.command = Some(words);
             }
-            Effect::Listen => for_all.listen = Some(values[0].to_string_lossy().into_owned()),
-            Effect::TokenFile => for_all.token_file = Some(values[0].clone()),
+            Effect::Listen => for_all.hosts.listen = Some(values[0].to_string_lossy().into_owned()),
+            Effect::TokenFile => for_all.hosts.token_file = Some(values[0].clone()),
             Effect::Heartbeat => {
                 let silence = seconds(name, &values[0])?;
                 let text = silence.as_secs_f64().to_string();
@@ -528,6 +491,14 @@ impl OptionRow {
                     .push(("WEFT_PATIENCE".into(), text.into()));
                 line.heartbeat = Some(silence);
             }
+            Effect::NoAllocation => for_all.hosts.no_allocation = true,
+            Effect::Scheduler => {
+                // The scheduler is found out; these say that there is none.
+                if ["none", "user"].iter().any(|none| values[0] == *none) {
+                    for_all.hosts.no_allocation = true;
+                }
+            }
+            Effect::Launcher => for_all.hosts.by_ssh = values[0] == "ssh",
             Effect::Nothing => {}
             Effect::Ignored => self.ignore(name, values, line),
             Effect::Refused => return Err(format!("{name} cannot be followed: {}", self.why)),

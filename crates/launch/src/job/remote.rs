@@ -26,7 +26,7 @@ use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::token;
-use crate::mapping::{Allocation, HostSlots, distribute, is_here};
+use crate::mapping::{Allocation, HostSlots, distribute};
 use crate::options::Input;
 use crate::plan::{Plan, Program};
 use crate::{rank_processes, tree};
@@ -99,7 +99,7 @@ impl<'a> RemoteHosts<'a> {
             started.map_err(|error| Failure::HostLost {
                 host: host.name.clone(),
                 ranks: Vec::new(),
-                reason: error.to_string() + &to_try(&host.name, command),
+                reason: error.to_string() + &to_try(host, command),
             })?;
         }
         Ok(())
@@ -262,8 +262,9 @@ impl<'a> RemoteHosts<'a> {
             ranks = self.distribution.ranks(agent).collect();
             let later = self.later.iter().copied();
             ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
-        } else if let Allocation::Started { command, .. } = &self.plan.allocation {
-            reason += &to_try(&host, command);
+        } else if let Allocation::Started { hosts, command } = &self.plan.allocation {
+            let known = hosts.iter().find(|known| known.name == host);
+            reason += &known.map_or(String::new(), |host| to_try(host, command));
         } else {
             // Nobody who joins later is missed.
             self.distribution.take_back(agent);
@@ -370,15 +371,16 @@ impl<'a> RemoteHosts<'a> {
 }
 
 /// What shows, without a job, whether a host can be reached.
-fn to_try(host: &str, command: &[OsString]) -> String {
-    if is_here(host) {
+fn to_try(host: &HostSlots, command: &[OsString]) -> String {
+    if host.is_here() {
         return String::new();
     }
     let us = std::env::current_exe().unwrap_or_default();
     let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
     format!(
-        "; this must work from here, and ask nothing: {} {host} {} --version",
+        "; this must work from here, and ask nothing: {} {} {} --version",
         words.join(" "),
+        host.address(),
         us.display()
     )
 }

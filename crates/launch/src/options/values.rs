@@ -144,17 +144,20 @@ pub fn hosts_of(name: &str, file: &Path) -> Result<Vec<HostSlots>, String> {
     let shown = file.display();
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("{name} names {shown}, which cannot be read: {error}"))?;
+    hosts_in_text(&text).map_err(|error| format!("{name} names {shown}: {error}"))
+}
+
+/// The hosts in the text of such a file.
+pub fn hosts_in_text(text: &str) -> Result<Vec<HostSlots>, String> {
     let mut hosts = Vec::new();
     for line in text.lines() {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(host) = words.next() else {
             continue;
         };
-        let mut host =
-            HostSlots::parse(host).map_err(|error| format!("{name} names {shown}: {error}"))?;
+        let mut host = HostSlots::parse(host)?;
         if let Some(slots) = words.find_map(|word| word.strip_prefix("slots=")) {
-            let slots = ranks("slots", OsStr::new(slots));
-            host.slots = Some(slots.map_err(|error| format!("{name} names {shown}: {error}"))?);
+            host.slots = Some(ranks("slots", OsStr::new(slots))?);
         }
         hosts.push(host);
     }

@@ -109,7 +109,7 @@ impl AgentConnection {
             input,
             output,
             errors,
-        } = reach(&host.name, command)?;
+        } = reach(host, command)?;
         let phase = Phase::Starting {
             input,
             output,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use weft_sys::{descriptor, process, signal};
 
-use crate::mapping::is_here;
+use crate::mapping::HostSlots;
 use crate::signals::HANDLED;
 
 /// The streams of a command that was started; reading them does not wait.
@@ -23,20 +23,20 @@ pub struct Reached {
     pub errors: File,
 }
 
-/// Starts an agent on the host of this name, by a command unless that is this host.
+/// Starts an agent on a host, by a command unless that is this host.
 ///
 /// # Errors
 /// If the command cannot be started.
-pub fn reach(host: &str, command: &[OsString]) -> io::Result<Reached> {
+pub fn reach(host: &HostSlots, command: &[OsString]) -> io::Result<Reached> {
     let us = std::env::current_exe()?;
-    let mut command = if is_here(host) {
+    let mut command = if host.is_here() {
         Command::new(us)
     } else {
         let (first, rest) = command
             .split_first()
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "an empty command"))?;
         let mut reach = Command::new(first);
-        reach.args(rest).arg(host);
+        reach.args(rest).arg(host.address());
         // A remote shell takes its words apart again.
         let shell = [&b"ssh"[..], b"rsh"]
             .iter()

@@ -173,6 +173,16 @@ pub fn begin_session() -> Checked<()> {
     Ok(())
 }
 
+/// Whether a session is open.
+pub fn has_sessions() -> bool {
+    SESSIONS.load(Ordering::Acquire) > 0
+}
+
+/// Whether MPI ends here with the only session that is open.
+pub fn is_last_session() -> bool {
+    SESSIONS.load(Ordering::Acquire) == 1 && phase() != Phase::Running
+}
+
 /// Ends a session.
 pub fn end_session() {
     let _change = open(&CHANGE);

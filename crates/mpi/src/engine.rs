@@ -48,6 +48,7 @@ mod envelope;
 pub mod events;
 mod futures;
 mod guest_slot;
+pub(crate) mod left_over;
 mod loss;
 mod lost_peers;
 mod on_complete;

@@ -158,8 +158,63 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         ),
         None => writeln!(out, "{call}\n}}"),
     };
-    out.push_str("})\n");
-    Ok(out)
+    match made(function) {
+        Some(object) => {
+            let mut call = out;
+            call.insert_str(0, "let code = ");
+            let _ = writeln!(
+                call,
+                "}});\n\
+                 // SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
+                 unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};\n\
+                 code"
+            );
+            Ok(call)
+        }
+        None => {
+            out.push_str("})\n");
+            Ok(out)
+        }
+    }
+}
+
+/// Kinds of objects that a program makes, and frees.
+const OBJECTS: [&str; 9] = [
+    "COMMUNICATOR",
+    "GROUP",
+    "DATATYPE",
+    "OPERATION",
+    "INFO",
+    "ERRHANDLER",
+    "WINDOW",
+    "FILE",
+    "MESSAGE",
+];
+
+/// Ends of the names of calls whose result is not the program's to be freed.
+const LENT: [&str; 7] = [
+    "_get_parent",
+    "_get_errhandler",
+    "_match_size",
+    "_get_value_index",
+    "_f90_complex",
+    "_f90_integer",
+    "_f90_real",
+];
+
+/// The parameter at whose address a call stores the handle of an object that it has made.
+fn made(function: &Function) -> Option<String> {
+    let name = function.call();
+    if LENT.iter().any(|end| name.ends_with(end)) {
+        return None;
+    }
+    let mut parameters = function.parameters.iter();
+    parameters.find_map(|parameter| {
+        let declaration = parameter.widest()?;
+        let single = declaration.stars == 1 && !declaration.array;
+        let is_object = OBJECTS.contains(&parameter.kind.as_str());
+        (is_object && single && parameter.direction == "out").then_some(declaration.name)
+    })
 }
 
 /// Whose error handler an error goes to.

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
     file_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::run(
+    let code = entry::run(
         "MPI_File_create_errhandler",
         Scope::File(calls::file::NO_FILE),
         || {
@@ -52,7 +52,10 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
                 calls::file::file_create_errhandler(file_errhandler_fn, errhandler)
             }
         },
-    )
+    );
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_create_errhandler", code, errhandler.cast()) };
+    code
 }
 alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
 
@@ -134,7 +137,7 @@ alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) -> c_int {
-    entry::run("MPI_File_get_group", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_group", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -142,13 +145,16 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) 
             let group = check::out(group, "group")?;
             calls::file::file_get_group(fh, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_group", code, group.cast()) };
+    code
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info) -> c_int {
-    entry::run("MPI_File_get_info", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_info", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -156,7 +162,10 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info
             let info_used = check::out(info_used, "info_used")?;
             calls::file::file_get_info(fh, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_File_get_info => PMPI_File_get_info);
 
@@ -251,7 +260,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     filetype: *mut c::Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    entry::run("MPI_File_get_view", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_view", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -262,7 +271,10 @@ pub unsafe extern "C" fn PMPI_File_get_view(
             let datarep = check::text_out(datarep, "datarep")?;
             calls::file::file_get_view(fh, disp, etype, filetype, datarep)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_view", code, etype.cast()) };
+    code
 }
 alias!(MPI_File_get_view => PMPI_File_get_view);
 
@@ -820,7 +832,7 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: c::Info,
     fh: *mut c::File,
 ) -> c_int {
-    entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
+    let code = entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -832,7 +844,10 @@ pub unsafe extern "C" fn PMPI_File_open(
             let fh = check::out(fh, "fh").map_err(|fault| calls::file::not_opened(comm, fault))?;
             calls::file::file_open(comm, filename, amode, info, fh)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_open", code, fh.cast()) };
+    code
 }
 alias!(MPI_File_open => PMPI_File_open);
 

@@ -180,7 +180,7 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Improbe", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Improbe", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -192,7 +192,10 @@ pub unsafe extern "C" fn PMPI_Improbe(
             let status = StatusOut::new(status);
             calls::p2p::improbe(source, tag, comm, flag, message, status)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Improbe", code, message.cast()) };
+    code
 }
 alias!(MPI_Improbe => PMPI_Improbe);
 
@@ -714,7 +717,7 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Mprobe", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Mprobe", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -725,7 +728,10 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             let status = StatusOut::new(status);
             calls::p2p::mprobe(source, tag, comm, message, status)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Mprobe", code, message.cast()) };
+    code
 }
 alias!(MPI_Mprobe => PMPI_Mprobe);
 

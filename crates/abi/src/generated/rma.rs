@@ -763,7 +763,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -773,7 +773,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate => PMPI_Win_allocate);
 
@@ -786,7 +789,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -796,7 +799,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
 
@@ -809,7 +815,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -819,7 +825,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_shared", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
 
@@ -832,7 +841,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -842,7 +851,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_shared_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
@@ -881,7 +893,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -891,7 +903,10 @@ pub unsafe extern "C" fn PMPI_Win_create(
             let win = check::out(win, "win")?;
             calls::rma::win_create(base, size, disp_unit, info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create => PMPI_Win_create);
 
@@ -904,7 +919,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -914,7 +929,10 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             let win = check::out(win, "win")?;
             calls::rma::win_create(base, size, disp_unit, info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
 
@@ -924,7 +942,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -933,7 +951,10 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
             let win = check::out(win, "win")?;
             calls::rma::win_create_dynamic(info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create_dynamic", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
@@ -1030,7 +1051,7 @@ alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -> c_int {
-    entry::run("MPI_Win_get_group", Scope::Win(win), || {
+    let code = entry::run("MPI_Win_get_group", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1038,13 +1059,16 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -
             let group = check::out(group, "group")?;
             calls::rma::win_get_group(win, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_get_group", code, group.cast()) };
+    code
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info) -> c_int {
-    entry::run("MPI_Win_get_info", Scope::Win(win), || {
+    let code = entry::run("MPI_Win_get_info", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1052,7 +1076,10 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info)
             let info_used = check::out(info_used, "info_used")?;
             calls::rma::win_get_info(win, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_Win_get_info => PMPI_Win_get_info);
 

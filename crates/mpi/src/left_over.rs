@@ -18,11 +18,14 @@ use std::fmt::Write;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
+use weft_fabric::Peer;
+
 use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective, Members, Reduction, allgather, allreduce};
 use crate::comm::Comm;
 use crate::datatype::Basic;
-use crate::engine::left_over::{Operation, Standing, Unended};
+use crate::engine::left_over::Unended;
+pub use crate::engine::left_over::{Operation, Standing};
 use crate::error::Result;
 use crate::op::{Op, Predefined};
 use crate::process::Process;
@@ -105,6 +108,24 @@ impl Report {
             let _ = writeln!(text, "  {:width$}  {}", line.label, line.said);
         }
         text
+    }
+
+    /// The whole as a rank tells it at `MPI_Finalize`, if it is the one to tell it.
+    #[must_use]
+    pub fn of_rank(&self, compared: &Compared, rank: u32, size: u32) -> Option<String> {
+        let mut first = format!("left over by rank {rank} of {size} at MPI_Finalize");
+        match compared.told? {
+            0 => {}
+            1 => first += ", and likewise by another rank",
+            others => {
+                let _ = write!(first, ", and likewise by {others} other ranks");
+            }
+        }
+        let mut text = self.text(&first);
+        if compared.first && compared.untold > 0 {
+            let _ = writeln!(text, "  and more by {} other ranks", compared.untold);
+        }
+        Some(text)
     }
 
     /// Adds the messages that no receive has taken. `owner` knows the communicators of contexts; what is of no
@@ -233,11 +254,32 @@ impl Report {
 fn in_ranks(owner: &Owner, peers: Vec<u32>) -> Vec<u32> {
     let comm = owner.comm.as_ref();
     let group: Option<&Group> = comm.map(|comm| &**comm.remote_group().unwrap_or(comm.group()));
-    let rank_of = |peer: u32| group.and_then(|group| group.rank_of(weft_fabric::Peer(peer)));
+    let rank_of = |peer: u32| group.and_then(|group| group.rank_of(Peer(peer)));
     let mut ranks: Vec<u32> = peers.into_iter().filter_map(rank_of).collect();
     ranks.sort_unstable();
     ranks.dedup();
     ranks
+}
+
+impl Process {
+    /// How far a request is, if it is live.
+    #[must_use]
+    pub fn standing(&self, id: RequestId) -> Option<Standing> {
+        self.lock().standing(id)
+    }
+
+    /// Senders and tags of the messages of a context that are here and that no receive has taken; of one tag, or of all.
+    #[must_use]
+    pub fn unreceived_in(&self, context: u32, tag: Option<i32>) -> Vec<(Peer, i32)> {
+        let mut engine = self.lock();
+        engine.settle();
+        let all = engine.unreceived();
+        drop(engine);
+        all.iter()
+            .filter(|one| one.context == context && tag.is_none_or(|tag| tag == one.tag))
+            .map(|one| (one.from, one.tag))
+            .collect()
+    }
 }
 
 /// What the ranks of a job have found together.

@@ -9,6 +9,7 @@ use super::calls::Calls;
 use super::declaration::Declaration;
 use super::forms;
 use super::table::{Form, Function, Tables};
+use super::watch;
 
 /// Names and texts of the files.
 pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
@@ -158,24 +159,20 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         ),
         None => writeln!(out, "{call}\n}}"),
     };
-    match made(function) {
-        Some(object) => {
-            let mut call = out;
-            call.insert_str(0, "let code = ");
-            let _ = writeln!(
-                call,
-                "}});\n\
-                 // SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
-                 unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};\n\
-                 code"
-            );
-            Ok(call)
-        }
-        None => {
-            out.push_str("})\n");
-            Ok(out)
-        }
+    let watched = watch::of(group, function, name);
+    let mut after = watched.after;
+    if let Some(object) = made(function) {
+        let _ = writeln!(
+            after,
+            "// SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
+             unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};"
+        );
     }
+    let before = watched.before;
+    if after.is_empty() {
+        return Ok(format!("{before}{out}}})\n"));
+    }
+    Ok(format!("{before}let code = {out}}});\n{after}code\n"))
 }
 
 /// Kinds of objects that a program makes, and frees.

@@ -163,18 +163,7 @@ pub fn at_finalize(runtime: &Runtime) {
     let Ok(compared) = left_over::compare(world, report.likeness()) else {
         return;
     };
-    if let Some(others) = compared.told {
-        let (rank, size) = (world.rank(), world.size());
-        let mut first = format!("left over by rank {rank} of {size} at MPI_Finalize");
-        match others {
-            0 => {}
-            1 => first += ", and likewise by another rank",
-            others => first += &format!(", and likewise by {others} other ranks"),
-        }
-        let mut text = report.text(&first);
-        if compared.first && compared.untold > 0 {
-            text += &format!("  and more by {} other ranks\n", compared.untold);
-        }
+    if let Some(text) = report.of_rank(&compared, world.rank(), world.size()) {
         state::warn(&text);
     }
     if compared.ranks > 0 && mode().strict {

@@ -52,6 +52,15 @@ pub enum Standing {
     Inactive,
 }
 
+fn standing_of(slot: &Request) -> Option<Standing> {
+    match slot.phase() {
+        Phase::Active => Some(Standing::Active),
+        Phase::Complete => Some(Standing::Complete),
+        Phase::Inactive => Some(Standing::Inactive),
+        Phase::Free => None,
+    }
+}
+
 fn operation_of(slot: &Request) -> Operation {
     if slot.sending().is_some() {
         Operation::Send
@@ -94,17 +103,17 @@ impl Engine {
             .collect()
     }
 
+    /// How far a request is, if it is live.
+    pub(crate) fn standing(&self, id: RequestId) -> Option<Standing> {
+        standing_of(self.core.requests.get(id)?)
+    }
+
     /// Requests of the program that it has not ended.
     pub(crate) fn unended(&self) -> Vec<Unended> {
         let live = self.core.requests.live();
         live.filter(|(_, slot)| slot.is_the_programs())
             .filter_map(|(id, slot)| {
-                let standing = match slot.phase() {
-                    Phase::Active => Standing::Active,
-                    Phase::Complete => Standing::Complete,
-                    Phase::Inactive => Standing::Inactive,
-                    Phase::Free => return None,
-                };
+                let standing = standing_of(slot)?;
                 Some(Unended {
                     id,
                     context: slot.context(),

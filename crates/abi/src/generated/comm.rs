@@ -224,6 +224,10 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
             calls::comm::comm_idup(comm, newcomm, request)
         }
     });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Comm_idup", code, request, &[]) };
+    }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe { crate::handle::made::note("MPI_Comm_idup", code, newcomm.cast()) };
     code
@@ -248,6 +252,10 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
             calls::comm::comm_idup_with_info(comm, info, newcomm, request)
         }
     });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Comm_idup_with_info", code, request, &[]) };
+    }
     // SAFETY: as above: if the call has succeeded, it has stored a handle there.
     unsafe { crate::handle::made::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
     code

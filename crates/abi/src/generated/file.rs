@@ -286,7 +286,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -298,7 +298,12 @@ pub unsafe extern "C" fn PMPI_File_iread(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread => PMPI_File_iread);
 
@@ -310,7 +315,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -322,7 +327,12 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_c => PMPI_File_iread_c);
 
@@ -334,7 +344,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -346,7 +356,12 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_all => PMPI_File_iread_all);
 
@@ -358,7 +373,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -370,7 +385,12 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_all_c => PMPI_File_iread_all_c);
 
@@ -383,7 +403,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -396,7 +416,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at => PMPI_File_iread_at);
 
@@ -409,7 +434,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -422,7 +447,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_c => PMPI_File_iread_at_c);
 
@@ -435,7 +465,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -448,7 +478,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_all => PMPI_File_iread_at_all);
 
@@ -461,7 +496,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -474,7 +509,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_all_c => PMPI_File_iread_at_all_c);
 
@@ -486,7 +526,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_shared", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_shared", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -498,7 +538,12 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_shared", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_shared => PMPI_File_iread_shared);
 
@@ -510,7 +555,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -522,7 +567,12 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_shared_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_shared_c => PMPI_File_iread_shared_c);
 
@@ -534,7 +584,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -551,7 +601,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite => PMPI_File_iwrite);
 
@@ -563,7 +618,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -580,7 +635,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_c => PMPI_File_iwrite_c);
 
@@ -592,7 +652,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -609,7 +669,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_all => PMPI_File_iwrite_all);
 
@@ -621,7 +686,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -638,7 +703,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_all_c => PMPI_File_iwrite_all_c);
 
@@ -651,7 +721,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -669,7 +739,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at => PMPI_File_iwrite_at);
 
@@ -682,7 +757,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -700,7 +775,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_c => PMPI_File_iwrite_at_c);
 
@@ -713,7 +793,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -731,7 +811,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_all => PMPI_File_iwrite_at_all);
 
@@ -744,7 +829,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -762,7 +847,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_all_c => PMPI_File_iwrite_at_all_c);
 
@@ -774,7 +864,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -791,7 +881,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_shared", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_shared => PMPI_File_iwrite_shared);
 
@@ -803,7 +898,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -820,7 +915,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_shared_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_shared_c => PMPI_File_iwrite_shared_c);
 

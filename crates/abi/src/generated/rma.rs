@@ -415,7 +415,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Raccumulate", Scope::Win(win), || {
+    let code = entry::run("MPI_Raccumulate", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -443,7 +443,12 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Raccumulate", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Raccumulate => PMPI_Raccumulate);
 
@@ -460,7 +465,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -488,7 +493,12 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Raccumulate_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Raccumulate_c => PMPI_Raccumulate_c);
 
@@ -504,7 +514,7 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -526,7 +536,12 @@ pub unsafe extern "C" fn PMPI_Rget(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget => PMPI_Rget);
 
@@ -542,7 +557,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -564,7 +579,12 @@ pub unsafe extern "C" fn PMPI_Rget_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_c => PMPI_Rget_c);
 
@@ -584,7 +604,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -615,7 +635,12 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_accumulate", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_accumulate => PMPI_Rget_accumulate);
 
@@ -635,7 +660,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -666,7 +691,12 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_accumulate_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_accumulate_c => PMPI_Rget_accumulate_c);
 
@@ -682,7 +712,7 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rput", Scope::Win(win), || {
+    let code = entry::run("MPI_Rput", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -708,7 +738,12 @@ pub unsafe extern "C" fn PMPI_Rput(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rput", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rput => PMPI_Rput);
 
@@ -724,7 +759,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rput_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rput_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -750,7 +785,12 @@ pub unsafe extern "C" fn PMPI_Rput_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rput_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rput_c => PMPI_Rput_c);
 

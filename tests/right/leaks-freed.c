@@ -1,5 +1,5 @@
 /*
- * What looks as if it were left over and is not: freed by an attribute of MPI_COMM_SELF, under way when it was freed, or
+ * What looks as if it were left over, and is not. It is freed by an attribute of MPI_COMM_SELF, under way when it was freed, or
  * predefined.
  *
  * run: 1

@@ -91,12 +91,12 @@
  * says: made by MPI_Isend at check-requests.c:
  *
  * run: 1 twice
- * exit: 19
+ * exit: 7
  * says: is under way: wait for its end before it is started again
  * says: MPI_Start
  *
  * run: 1 stale
- * exit: 19
+ * exit: 7
  * says: MPI_Wait
  * says: is not live
  */

@@ -46,7 +46,7 @@
  *
  * run: 3 reversed
  * says: left over by rank 2 of 3 at MPI_Finalize
- * says: message  never received: 4 bytes from rank 2 with tag 5 on reversed
+ * says: never received: 4 bytes from rank 2 with tag 5 on reversed
  *
  * run: 2 one
  * options: --check=off

@@ -181,6 +181,16 @@ fn deadlocks_are_proven_and_explained() {
 }
 
 #[test]
+fn what_is_left_over_is_told() {
+    check("tests/wrong", "leaks-");
+}
+
+#[test]
+fn what_is_done_to_requests_and_buffers_under_way_is_found() {
+    check("tests/wrong", "check-");
+}
+
+#[test]
 fn nothing_is_said_of_right_programs() {
     check("tests/right", "");
 }

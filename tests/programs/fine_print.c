@@ -659,16 +659,18 @@ static void aliases(void) {
     } else {
         GIVES(MPI_SUCCESS, MPI_Reduce(data, data, 1, MPI_INT, MPI_SUM, 0, comm)); /* not significant here */
     }
-    MPI_Datatype first, second;
-    MPI_Type_create_struct(1, (int[]){1}, (MPI_Aint[]){0}, (MPI_Datatype[]){MPI_INT}, &first);
-    MPI_Type_create_resized(first, 0, 8, &first);
-    MPI_Type_create_struct(1, (int[]){1}, (MPI_Aint[]){4}, (MPI_Datatype[]){MPI_INT}, &second);
-    MPI_Type_create_resized(second, 0, 8, &second);
+    MPI_Datatype first, second, shifted;
+    MPI_Type_create_resized(MPI_INT, 0, 8, &first);
+    MPI_Type_create_struct(1, (int[]){1}, (MPI_Aint[]){4}, (MPI_Datatype[]){MPI_INT}, &shifted);
+    MPI_Type_create_resized(shifted, 0, 8, &second);
+    MPI_Type_free(&shifted);
     MPI_Type_commit(&first);
     MPI_Type_commit(&second);
     for (int i = 0; i < n; i++) data[2 * i] = 100 * check_rank + i, data[2 * i + 1] = -1;
     GIVES(MPI_SUCCESS, MPI_Alltoall(data, 1, first, data, 1, second, comm));
     for (int i = 0; i < n; i++) CHECK(data[2 * i + 1] == 100 * i + check_rank);
+    MPI_Type_free(&first);
+    MPI_Type_free(&second);
     free(data), free(counts), free(places), free(bytes), free(types);
     MPI_Comm_free(&comm);
 }

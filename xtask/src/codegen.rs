@@ -22,6 +22,7 @@ mod extremes;
 mod forms;
 mod header;
 mod table;
+mod watch;
 mod wrong;
 
 use std::fs;

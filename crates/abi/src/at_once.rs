@@ -53,7 +53,7 @@ unsafe fn bytes(address: *mut c_void, count: i64, datatype: c::Datatype) -> Opti
 /// The communicator of a call.
 #[inline(always)]
 fn communicator(handle: c::Comm) -> Option<&'static Comm> {
-    if !state::is_running() {
+    if !state::may_end_at_once() {
         return None;
     }
     check::find_communicator(handle).map(|comm| &**comm)
@@ -229,7 +229,7 @@ pub unsafe fn iprobe(
 /// As the head of the module says.
 #[inline(always)]
 unsafe fn request_at(address: *const c::Request) -> Option<RequestId> {
-    if address.is_null() || !state::is_running() {
+    if address.is_null() || !state::may_end_at_once() {
         return None;
     }
     // SAFETY: as the caller promises; it is not null.

@@ -48,12 +48,19 @@ pub enum Scope {
 /// Runs the body of an entry point.
 #[inline]
 pub fn run(call: &'static str, scope: Scope, body: impl FnOnce() -> Checked<()>) -> c_int {
-    match body() {
+    if check::is_full() {
+        check::threads::enter(call);
+    }
+    let code = match body() {
         Ok(()) => k::MPI_SUCCESS,
         Err(fault) => fault
             .told_code()
             .unwrap_or_else(|| failed(call, scope, &fault)),
+    };
+    if check::is_full() {
+        check::threads::leave();
     }
+    code
 }
 
 /// Hands a fault to its handler; answers the code to return, if the handler lets the call return.

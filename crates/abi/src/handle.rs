@@ -18,6 +18,7 @@
 //! a datatype completes normally). The [table](weft_atomic::table) keeps what was removed in place for a
 //! while, and what an operation needs beyond its call it has a counted reference of.
 
+pub mod made;
 pub mod request;
 
 use weft_atomic::table::{GENERATION_BITS, INDEX_BITS, Table};
@@ -117,7 +118,32 @@ pub fn insert<T: Object>(object: T) -> Option<usize> {
 
 /// Ends a handle; answers whether it was live.
 pub fn remove<T: Object>(handle: usize) -> bool {
-    unpack(T::KIND, handle).is_some_and(|(index, generation)| T::table().remove(index, generation))
+    let removed = unpack(T::KIND, handle)
+        .is_some_and(|(index, generation)| T::table().remove(index, generation));
+    if removed {
+        made::forget(handle);
+    }
+    removed
+}
+
+/// The kind that a handle of an object says.
+pub fn kind_of(handle: usize) -> Option<ObjectKind> {
+    use ObjectKind as Kind;
+    let kinds = [
+        Kind::Comm,
+        Kind::Group,
+        Kind::Datatype,
+        Kind::Op,
+        Kind::Info,
+        Kind::Errhandler,
+        Kind::Message,
+        Kind::Session,
+        Kind::Win,
+        Kind::File,
+    ];
+    kinds
+        .into_iter()
+        .find(|kind| handle >> KIND_SHIFT == *kind as usize)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use weft_atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::{Comm, Process};
 use weft_service::Node;
@@ -93,10 +93,15 @@ pub fn process() -> Checked<&'static Arc<Process>> {
     }
 }
 
-/// Whether the process is between `MPI_Init` and `MPI_Finalize`, but for sessions.
+/// Whether calls may take the short way: between `MPI_Init` and `MPI_Finalize`, unless everything is checked.
+static SHORT_WAY: AtomicBool = AtomicBool::new(false);
+
+/// Whether calls may end at once: the process is between `MPI_Init` and `MPI_Finalize`, but for sessions, and not everything
+/// is checked.
 #[inline]
-pub fn is_running() -> bool {
-    PHASE.load(Ordering::Acquire) == Phase::Running as u8
+pub fn may_end_at_once() -> bool {
+    // SYNC state.short_way
+    SHORT_WAY.load(Ordering::Acquire)
 }
 
 /// An error unless the process is between `MPI_Init` and `MPI_Finalize`.
@@ -160,6 +165,8 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     let runtime = ensure_runtime(thread_level)?;
     runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
+    // SYNC state.short_way
+    SHORT_WAY.store(!crate::check::mode().is_full(), Ordering::Release);
     crate::calls::process::find_parent(runtime)
 }
 
@@ -171,6 +178,16 @@ pub fn begin_session() -> Checked<()> {
         .initialised();
     SESSIONS.fetch_add(1, Ordering::AcqRel);
     Ok(())
+}
+
+/// Whether a session is open.
+pub fn has_sessions() -> bool {
+    SESSIONS.load(Ordering::Acquire) > 0
+}
+
+/// Whether MPI ends here with the only session that is open.
+pub fn is_last_session() -> bool {
+    SESSIONS.load(Ordering::Acquire) == 1 && phase() != Phase::Running
 }
 
 /// Ends a session.
@@ -229,6 +246,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     if let Some(runtime) = runtime() {
         return Ok(runtime);
     }
+    crate::check::mode();
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     // SAFETY: initialisation is early in the life of the program; the standard forbids other threads
@@ -274,6 +292,8 @@ pub fn finalise() {
     if let Some(runtime) = runtime() {
         runtime.launcher.finalised();
     }
+    // SYNC state.short_way
+    SHORT_WAY.store(false, Ordering::Release);
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 

@@ -29,6 +29,7 @@
 //!
 //! | beside it | what |
 //! |---|---|
+//! | [`check_mode`] | what is checked of programs |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //! | [`fabric`] | and by what it reaches the others |
 //! | [`runtime`] | MPI and the services at one endpoint of that fabric |
@@ -46,6 +47,7 @@
 pub mod adoption;
 pub mod allocation;
 pub mod bootstrap;
+pub mod check_mode;
 pub mod command;
 mod control;
 mod exchange;

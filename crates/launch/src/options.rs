@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::allocation::{self, Found};
+use crate::check_mode::{self, CheckMode};
 use crate::mapping::Allocation;
 use host_request::HostRequest;
 use values::list;
@@ -77,6 +78,9 @@ struct OptionRow {
     names: Vec<String>,
     #[serde(default)]
     takes: usize,
+    /// Whether a value may follow behind `=`.
+    #[serde(default)]
+    optional: bool,
     does: Effect,
     #[serde(default)]
     why: String,
@@ -321,7 +325,7 @@ impl Table {
             ));
         };
         let attached = end.map(|end| OsString::from_vec(bytes[end + 1..].to_vec()));
-        if attached.is_some() && row.takes == 0 {
+        if attached.is_some() && row.takes == 0 && !row.optional {
             return Err(format!(
                 "{written} takes no value, but was given one: {}",
                 word.display()
@@ -377,7 +381,7 @@ impl Table {
                  so anyway, and ignored with a line that says so where the program runs all the same.\n\
                  \n\
                  The exit code is that of the rank that failed first; 128 + n for signal n; 124 after\n\
-                 --timeout; 35 after a deadlock; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
+                 --timeout; 35 after a deadlock; 120 for a finding under --check=strict; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
         text
     }
 }
@@ -453,7 +457,20 @@ impl OptionRow {
                 }
             },
             Effect::Encrypt => for_all.variables.push(("WEFT_ENCRYPT".into(), "1".into())),
-            Effect::Check => for_all.variables.push(("WEFT_CHECK".into(), "1".into())),
+            Effect::Check => {
+                let word = values
+                    .first()
+                    .map_or("full".into(), |word| word.to_string_lossy());
+                let Some(mode) = CheckMode::parse(&word) else {
+                    return Err(format!(
+                        "{name} was given '{word}'; off, usual, full and strict are possible, several with commas"
+                    ));
+                };
+                let text = mode.to_string();
+                for_all
+                    .variables
+                    .push((check_mode::VARIABLE.into(), text.into()));
+            }
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,

@@ -50,6 +50,7 @@ pub mod events;
 mod futures;
 mod guest_slot;
 mod inquiry;
+pub(crate) mod left_over;
 mod loss;
 mod lost_peers;
 mod on_complete;

@@ -23,6 +23,7 @@ pub mod extras;
 pub mod group;
 pub mod info;
 pub mod io;
+pub mod left_over;
 pub mod memory;
 pub mod op;
 pub mod p2p;

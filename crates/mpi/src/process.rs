@@ -190,11 +190,20 @@ impl Process {
     /// # Errors
     /// When a rank is lost.
     pub fn finish(self: &Arc<Self>) -> Result<()> {
-        self.drain();
-        let world = self.world();
-        world.run(coll::barrier(&coll::Members::of(&world))?)?;
+        self.meet()?;
         self.announce_exit();
         Ok(())
+    }
+
+    /// The first half of [`finish`](Self::finish): what is left over can be looked at after it, and the other half is
+    /// [`announce_exit`](Self::announce_exit).
+    ///
+    /// # Errors
+    /// When a rank is lost.
+    pub fn meet(self: &Arc<Self>) -> Result<()> {
+        self.drain();
+        let world = self.world();
+        world.run(coll::barrier(&coll::Members::of(&world))?)
     }
 
     /// Tells the others that this rank may end from now on, and waits until that has left it, too. What it

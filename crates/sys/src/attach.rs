@@ -43,6 +43,20 @@ pub fn read_bytes(from: Remote, into: &mut [u8]) -> io::Result<()> {
     read(from, unsafe { Region::new(into.as_mut_ptr(), into.len()) })
 }
 
+/// A copy of bytes of this process, wherever they are said to be; `None` if they are not there, or if the kernel refuses.
+#[must_use]
+pub fn read_own(address: usize, length: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; length];
+    // SAFETY: memory of this function, which nobody else knows.
+    let into = unsafe { Region::new(bytes.as_mut_ptr(), length) };
+    let from = Remote {
+        process: std::process::id(),
+        address: address as u64,
+    };
+    read(from, into).ok()?;
+    Some(bytes)
+}
+
 /// Copies `from.len()` bytes into another process.
 ///
 /// # Errors

@@ -84,6 +84,21 @@ impl CallSite {
         })
     }
 
+    /// Whether it is in the program itself, not in a library that it uses.
+    #[must_use]
+    pub fn is_in_program(&self) -> bool {
+        let Place::Return(address) = self.0 else {
+            return true;
+        };
+        let mut found = false;
+        each_object(|object| {
+            // The program is the first of all.
+            found = object.addresses.contains(&address);
+            ControlFlow::Break(())
+        });
+        found
+    }
+
     /// The place for people: `heat.c:17 (exchange)`; without debug information `exchange in heat+0x1f2a`.
     #[must_use]
     pub fn describe(&self) -> String {
@@ -255,5 +270,8 @@ mod tests {
         assert!(libc.contains("getppid"), "{libc}");
         let nowhere = CallSite(Place::Return(8)).describe();
         assert_eq!(nowhere, "?+0x8");
+        let places = [here, libc::getppid as *const () as usize, 8];
+        let own = places.map(|place| CallSite(Place::Return(place + 1)).is_in_program());
+        assert_eq!(own, [true, false, false]);
     }
 }

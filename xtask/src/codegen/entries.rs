@@ -9,6 +9,7 @@ use super::calls::Calls;
 use super::declaration::Declaration;
 use super::forms;
 use super::table::{Form, Function, Tables};
+use super::watch;
 
 /// Names and texts of the files.
 pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
@@ -158,8 +159,59 @@ fn implementation(group: &str, function: &Function, form: Form, name: &str) -> R
         ),
         None => writeln!(out, "{call}\n}}"),
     };
-    out.push_str("})\n");
-    Ok(out)
+    let watched = watch::of(group, function, name);
+    let mut after = watched.after;
+    if let Some(object) = made(function) {
+        let _ = writeln!(
+            after,
+            "// SAFETY: as above: if the call has succeeded, it has stored a handle there.\n\
+             unsafe {{ crate::handle::made::note(\"{name}\", code, {object}.cast()) }};"
+        );
+    }
+    let before = watched.before;
+    if after.is_empty() {
+        return Ok(format!("{before}{out}}})\n"));
+    }
+    Ok(format!("{before}let code = {out}}});\n{after}code\n"))
+}
+
+/// Kinds of objects that a program makes, and frees.
+const OBJECTS: [&str; 9] = [
+    "COMMUNICATOR",
+    "GROUP",
+    "DATATYPE",
+    "OPERATION",
+    "INFO",
+    "ERRHANDLER",
+    "WINDOW",
+    "FILE",
+    "MESSAGE",
+];
+
+/// Ends of the names of calls whose result is not the program's to be freed.
+const LENT: [&str; 7] = [
+    "_get_parent",
+    "_get_errhandler",
+    "_match_size",
+    "_get_value_index",
+    "_f90_complex",
+    "_f90_integer",
+    "_f90_real",
+];
+
+/// The parameter at whose address a call stores the handle of an object that it has made.
+fn made(function: &Function) -> Option<String> {
+    let name = function.call();
+    if LENT.iter().any(|end| name.ends_with(end)) {
+        return None;
+    }
+    let mut parameters = function.parameters.iter();
+    parameters.find_map(|parameter| {
+        let declaration = parameter.widest()?;
+        let single = declaration.stars == 1 && !declaration.array;
+        let is_object = OBJECTS.contains(&parameter.kind.as_str());
+        (is_object && single && parameter.direction == "out").then_some(declaration.name)
+    })
 }
 
 /// Whose error handler an error goes to.

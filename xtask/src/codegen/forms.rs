@@ -221,7 +221,7 @@ struct Rule {
 }
 
 /// A buffer, its count and its datatype, one after the other.
-fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
+pub fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     let [buffer, count, datatype, ..] = parameters else {
         return None;
     };

@@ -14,6 +14,7 @@ use crate::args::{InOut, Out};
 use crate::calls::errhandler;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
+use crate::handle::made;
 use crate::state::{self, WinObject};
 use crate::{c, check};
 
@@ -34,6 +35,17 @@ enum Subject {
     Comm,
     Datatype,
     Win,
+}
+
+impl Subject {
+    /// The call that makes such a key.
+    const fn creator(self) -> &'static str {
+        match self {
+            Self::Comm => "MPI_Comm_create_keyval",
+            Self::Datatype => "MPI_Type_create_keyval",
+            Self::Win => "MPI_Win_create_keyval",
+        }
+    }
 }
 
 impl Holder {
@@ -105,7 +117,9 @@ fn create(
         freed: false,
         uses: 0,
     });
-    out.set(FIRST_KEY + keys.len() as c_int - 1);
+    let key = FIRST_KEY + keys.len() as c_int - 1;
+    out.set(key);
+    made::note_key(subject.creator(), key);
     Ok(())
 }
 
@@ -163,6 +177,7 @@ fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<
     usable_key(subject, name, key.get())?;
     if let Some(place) = place_of(key.get()) {
         keys()[place].freed = true;
+        made::forget_key(key.get());
     }
     key.set(k::MPI_KEYVAL_INVALID);
     Ok(())

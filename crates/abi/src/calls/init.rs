@@ -9,6 +9,7 @@ use weft_mpi::Comm;
 
 use crate::args::Out;
 use crate::calls::attribute::{self, Holder};
+use crate::check;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{self, Phase};
@@ -78,7 +79,12 @@ pub fn finalize() -> Checked<()> {
             attribute::delete_all(Holder::Comm(handle), comm.extras())?;
         }
     }
-    state::process()?.finish()?;
+    let process = state::process()?;
+    process.meet()?;
+    if let Some(runtime) = state::runtime() {
+        check::left_over::at_finalize(runtime);
+    }
+    process.announce_exit();
     state::finalise();
     Ok(())
 }

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use weft_mpi::{Buffer, Comm, Message, SendMode, Source, Status, TagPattern, Target};
+use weft_mpi::{Buffer, Comm, Message, RequestId, SendMode, Source, Status, TagPattern, Target};
 
 use crate::args::{InOut, Out, StatusOut};
 use crate::calls::abi::full;
@@ -11,7 +11,7 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::handle::request::{pack, pack_persistent};
 use crate::state::{self, MessageObject};
-use crate::{c, handle};
+use crate::{c, check, handle};
 
 #[inline]
 pub fn send(buffer: Buffer, to: Target, tag: i32, comm: &Comm) -> Checked<()> {
@@ -126,8 +126,25 @@ fn begin_send(
     comm: &Comm,
     mut request: Out<c::Request>,
 ) -> Checked<()> {
-    request.set(pack(comm.isend(mode, buffer, to, tag)?));
+    let mut id = comm.isend(mode, buffer, to, tag)?;
+    if check::is_full() {
+        id = named_apart(id)?;
+    }
+    request.set(pack(id));
     Ok(())
+}
+
+/// A name of its own for a send that has ended already, so that what happens to its buffer can be watched until the program
+/// asks.
+#[cold]
+fn named_apart(id: RequestId) -> Checked<RequestId> {
+    if id != RequestId::DONE {
+        return Ok(id);
+    }
+    let process = state::process()?;
+    let id = process.begin_general()?;
+    process.complete_general(id)?;
+    Ok(id)
 }
 
 fn keep_send(

@@ -1,7 +1,7 @@
 //! Development checks: what `mpiexec --check` asks for. A check says, once for each process, what the program does that
 //! works here and need not work elsewhere, and lets it go on.
 
-use std::sync::{Once, OnceLock};
+use std::sync::Once;
 
 use weft_mpi::datatype::BasicKind;
 use weft_mpi::op::Predefined;
@@ -9,20 +9,10 @@ use weft_mpi::{Datatype, Op};
 
 use crate::state;
 
-/// Set by `mpiexec --check`.
-const VARIABLE: &str = "WEFT_CHECK";
-
-/// Whether the checks were asked for.
-#[inline]
-pub fn are_asked_for() -> bool {
-    static ASKED: OnceLock<bool> = OnceLock::new();
-    *ASKED.get_or_init(|| std::env::var_os(VARIABLE).is_some_and(|text| text == "1"))
-}
-
 /// A reduction: characters are no numbers (MPI 5.0, section 6.9.2), though everybody adds them.
 #[inline]
 pub fn reduction(op: &Op, datatype: &Datatype) {
-    if are_asked_for()
+    if super::mode().is_full()
         && let (Some(operation), Some(basic)) = (op.as_predefined(), datatype.basic())
         && matches!(basic.kind(), BasicKind::Character(_))
     {

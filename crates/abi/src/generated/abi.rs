@@ -32,25 +32,31 @@ alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_fortran_info(info: *mut c::Info) -> c_int {
-    entry::run("MPI_Abi_get_fortran_info", Scope::None, || {
+    let code = entry::run("MPI_Abi_get_fortran_info", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::abi::abi_get_fortran_info(info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Abi_get_fortran_info", code, info.cast()) };
+    code
 }
 alias!(MPI_Abi_get_fortran_info => PMPI_Abi_get_fortran_info);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Abi_get_info(info: *mut c::Info) -> c_int {
-    entry::run("MPI_Abi_get_info", Scope::None, || {
+    let code = entry::run("MPI_Abi_get_info", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::abi::abi_get_info(info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Abi_get_info", code, info.cast()) };
+    code
 }
 alias!(MPI_Abi_get_info => PMPI_Abi_get_info);
 

@@ -80,14 +80,19 @@ alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Buffer_iflush(request: *mut c::Request) -> c_int {
-    entry::run("MPI_Buffer_iflush", Scope::None, || {
+    let code = entry::run("MPI_Buffer_iflush", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::out(request, "request")?;
             calls::buffering::buffer_iflush(request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Buffer_iflush", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Buffer_iflush => PMPI_Buffer_iflush);
 
@@ -178,7 +183,7 @@ alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c::Comm, request: *mut c::Request) -> c_int {
-    entry::run("MPI_Comm_iflush_buffer", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_iflush_buffer", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -186,7 +191,12 @@ pub unsafe extern "C" fn PMPI_Comm_iflush_buffer(comm: c::Comm, request: *mut c:
             let request = check::out(request, "request")?;
             calls::buffering::comm_iflush_buffer(comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Comm_iflush_buffer", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Comm_iflush_buffer => PMPI_Comm_iflush_buffer);
 
@@ -288,7 +298,7 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
     session: c::Session,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Session_iflush_buffer", Scope::Session(session), || {
+    let code = entry::run("MPI_Session_iflush_buffer", Scope::Session(session), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -296,6 +306,11 @@ pub unsafe extern "C" fn PMPI_Session_iflush_buffer(
             let request = check::out(request, "request")?;
             calls::buffering::session_iflush_buffer(session, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Session_iflush_buffer", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Session_iflush_buffer => PMPI_Session_iflush_buffer);

@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Iallgather(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallgather", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallgather", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -47,7 +47,12 @@ pub unsafe extern "C" fn PMPI_Iallgather(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallgather", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallgather => PMPI_Iallgather);
 
@@ -62,7 +67,7 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallgather_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallgather_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -85,7 +90,12 @@ pub unsafe extern "C" fn PMPI_Iallgather_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallgather_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallgather_c => PMPI_Iallgather_c);
 
@@ -101,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallgatherv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallgatherv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -127,7 +137,12 @@ pub unsafe extern "C" fn PMPI_Iallgatherv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallgatherv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallgatherv => PMPI_Iallgatherv);
 
@@ -143,7 +158,7 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallgatherv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallgatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -169,7 +184,12 @@ pub unsafe extern "C" fn PMPI_Iallgatherv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallgatherv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallgatherv_c => PMPI_Iallgatherv_c);
 
@@ -183,7 +203,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallreduce", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallreduce", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -203,7 +223,12 @@ pub unsafe extern "C" fn PMPI_Iallreduce(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallreduce", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallreduce => PMPI_Iallreduce);
 
@@ -217,7 +242,7 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iallreduce_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iallreduce_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -237,7 +262,12 @@ pub unsafe extern "C" fn PMPI_Iallreduce_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iallreduce_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iallreduce_c => PMPI_Iallreduce_c);
 
@@ -252,7 +282,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoall", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoall", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -275,7 +305,12 @@ pub unsafe extern "C" fn PMPI_Ialltoall(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoall", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoall => PMPI_Ialltoall);
 
@@ -290,7 +325,7 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoall_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoall_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -313,7 +348,12 @@ pub unsafe extern "C" fn PMPI_Ialltoall_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoall_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoall_c => PMPI_Ialltoall_c);
 
@@ -330,7 +370,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoallv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoallv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -359,7 +399,12 @@ pub unsafe extern "C" fn PMPI_Ialltoallv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoallv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoallv => PMPI_Ialltoallv);
 
@@ -376,7 +421,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoallv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoallv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -405,7 +450,12 @@ pub unsafe extern "C" fn PMPI_Ialltoallv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoallv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoallv_c => PMPI_Ialltoallv_c);
 
@@ -422,7 +472,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoallw", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoallw", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -451,7 +501,12 @@ pub unsafe extern "C" fn PMPI_Ialltoallw(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoallw", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoallw => PMPI_Ialltoallw);
 
@@ -468,7 +523,7 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ialltoallw_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ialltoallw_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -497,13 +552,18 @@ pub unsafe extern "C" fn PMPI_Ialltoallw_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ialltoallw_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ialltoallw_c => PMPI_Ialltoallw_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) -> c_int {
-    entry::run("MPI_Ibarrier", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ibarrier", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -512,7 +572,12 @@ pub unsafe extern "C" fn PMPI_Ibarrier(comm: c::Comm, request: *mut c::Request) 
             let schedule = calls::coll::barrier(comm)?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ibarrier", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ibarrier => PMPI_Ibarrier);
 
@@ -525,7 +590,7 @@ pub unsafe extern "C" fn PMPI_Ibcast(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ibcast", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ibcast", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -544,7 +609,12 @@ pub unsafe extern "C" fn PMPI_Ibcast(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ibcast", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ibcast => PMPI_Ibcast);
 
@@ -557,7 +627,7 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ibcast_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ibcast_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -576,7 +646,12 @@ pub unsafe extern "C" fn PMPI_Ibcast_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ibcast_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ibcast_c => PMPI_Ibcast_c);
 
@@ -590,7 +665,7 @@ pub unsafe extern "C" fn PMPI_Iexscan(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iexscan", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iexscan", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -610,7 +685,12 @@ pub unsafe extern "C" fn PMPI_Iexscan(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iexscan", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iexscan => PMPI_Iexscan);
 
@@ -624,7 +704,7 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iexscan_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iexscan_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -644,7 +724,12 @@ pub unsafe extern "C" fn PMPI_Iexscan_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iexscan_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iexscan_c => PMPI_Iexscan_c);
 
@@ -660,7 +745,7 @@ pub unsafe extern "C" fn PMPI_Igather(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Igather", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Igather", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -685,7 +770,12 @@ pub unsafe extern "C" fn PMPI_Igather(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Igather", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Igather => PMPI_Igather);
 
@@ -701,7 +791,7 @@ pub unsafe extern "C" fn PMPI_Igather_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Igather_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Igather_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -726,7 +816,12 @@ pub unsafe extern "C" fn PMPI_Igather_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Igather_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Igather_c => PMPI_Igather_c);
 
@@ -743,7 +838,7 @@ pub unsafe extern "C" fn PMPI_Igatherv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Igatherv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Igatherv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -771,7 +866,12 @@ pub unsafe extern "C" fn PMPI_Igatherv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Igatherv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Igatherv => PMPI_Igatherv);
 
@@ -788,7 +888,7 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Igatherv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Igatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -816,7 +916,12 @@ pub unsafe extern "C" fn PMPI_Igatherv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Igatherv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Igatherv_c => PMPI_Igatherv_c);
 
@@ -831,7 +936,7 @@ pub unsafe extern "C" fn PMPI_Ireduce(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -853,7 +958,12 @@ pub unsafe extern "C" fn PMPI_Ireduce(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce => PMPI_Ireduce);
 
@@ -868,7 +978,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -890,7 +1000,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce_c => PMPI_Ireduce_c);
 
@@ -904,7 +1019,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce_scatter", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce_scatter", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -923,7 +1038,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce_scatter", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce_scatter => PMPI_Ireduce_scatter);
 
@@ -937,7 +1057,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce_scatter_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce_scatter_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -956,7 +1076,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce_scatter_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce_scatter_c => PMPI_Ireduce_scatter_c);
 
@@ -970,7 +1095,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce_scatter_block", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce_scatter_block", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -990,7 +1115,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce_scatter_block", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce_scatter_block => PMPI_Ireduce_scatter_block);
 
@@ -1004,7 +1134,7 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ireduce_scatter_block_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ireduce_scatter_block_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1024,7 +1154,12 @@ pub unsafe extern "C" fn PMPI_Ireduce_scatter_block_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ireduce_scatter_block_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ireduce_scatter_block_c => PMPI_Ireduce_scatter_block_c);
 
@@ -1038,7 +1173,7 @@ pub unsafe extern "C" fn PMPI_Iscan(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscan", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscan", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1058,7 +1193,12 @@ pub unsafe extern "C" fn PMPI_Iscan(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscan", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscan => PMPI_Iscan);
 
@@ -1072,7 +1212,7 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscan_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscan_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1092,7 +1232,12 @@ pub unsafe extern "C" fn PMPI_Iscan_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscan_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscan_c => PMPI_Iscan_c);
 
@@ -1108,7 +1253,7 @@ pub unsafe extern "C" fn PMPI_Iscatter(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscatter", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscatter", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1133,7 +1278,12 @@ pub unsafe extern "C" fn PMPI_Iscatter(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscatter", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscatter => PMPI_Iscatter);
 
@@ -1149,7 +1299,7 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscatter_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscatter_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1174,7 +1324,12 @@ pub unsafe extern "C" fn PMPI_Iscatter_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscatter_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscatter_c => PMPI_Iscatter_c);
 
@@ -1191,7 +1346,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscatterv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscatterv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1219,7 +1374,12 @@ pub unsafe extern "C" fn PMPI_Iscatterv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscatterv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscatterv => PMPI_Iscatterv);
 
@@ -1236,7 +1396,7 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Iscatterv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Iscatterv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1264,6 +1424,11 @@ pub unsafe extern "C" fn PMPI_Iscatterv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Iscatterv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Iscatterv_c => PMPI_Iscatterv_c);

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allgather_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allgather_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -49,7 +49,12 @@ pub unsafe extern "C" fn PMPI_Allgather_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allgather_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allgather_init => PMPI_Allgather_init);
 
@@ -65,7 +70,7 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allgather_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allgather_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -89,7 +94,12 @@ pub unsafe extern "C" fn PMPI_Allgather_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allgather_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allgather_init_c => PMPI_Allgather_init_c);
 
@@ -106,7 +116,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allgatherv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allgatherv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -133,7 +143,12 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allgatherv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allgatherv_init => PMPI_Allgatherv_init);
 
@@ -150,7 +165,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allgatherv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allgatherv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -177,7 +192,12 @@ pub unsafe extern "C" fn PMPI_Allgatherv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allgatherv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allgatherv_init_c => PMPI_Allgatherv_init_c);
 
@@ -192,7 +212,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allreduce_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allreduce_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -213,7 +233,12 @@ pub unsafe extern "C" fn PMPI_Allreduce_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allreduce_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allreduce_init => PMPI_Allreduce_init);
 
@@ -228,7 +253,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Allreduce_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Allreduce_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -249,7 +274,12 @@ pub unsafe extern "C" fn PMPI_Allreduce_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Allreduce_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Allreduce_init_c => PMPI_Allreduce_init_c);
 
@@ -265,7 +295,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoall_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoall_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -289,7 +319,12 @@ pub unsafe extern "C" fn PMPI_Alltoall_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoall_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoall_init => PMPI_Alltoall_init);
 
@@ -305,7 +340,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoall_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoall_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -329,7 +364,12 @@ pub unsafe extern "C" fn PMPI_Alltoall_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoall_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoall_init_c => PMPI_Alltoall_init_c);
 
@@ -347,7 +387,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoallv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoallv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -377,7 +417,12 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoallv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoallv_init => PMPI_Alltoallv_init);
 
@@ -395,7 +440,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoallv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoallv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -425,7 +470,12 @@ pub unsafe extern "C" fn PMPI_Alltoallv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoallv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoallv_init_c => PMPI_Alltoallv_init_c);
 
@@ -443,7 +493,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoallw_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoallw_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -473,7 +523,12 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoallw_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoallw_init => PMPI_Alltoallw_init);
 
@@ -491,7 +546,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Alltoallw_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Alltoallw_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -521,7 +576,12 @@ pub unsafe extern "C" fn PMPI_Alltoallw_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Alltoallw_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Alltoallw_init_c => PMPI_Alltoallw_init_c);
 
@@ -531,7 +591,7 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Barrier_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Barrier_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -541,7 +601,12 @@ pub unsafe extern "C" fn PMPI_Barrier_init(
             let schedule = calls::coll::barrier(comm)?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Barrier_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Barrier_init => PMPI_Barrier_init);
 
@@ -555,7 +620,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Bcast_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Bcast_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -575,7 +640,12 @@ pub unsafe extern "C" fn PMPI_Bcast_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Bcast_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Bcast_init => PMPI_Bcast_init);
 
@@ -589,7 +659,7 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Bcast_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Bcast_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -609,7 +679,12 @@ pub unsafe extern "C" fn PMPI_Bcast_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Bcast_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Bcast_init_c => PMPI_Bcast_init_c);
 
@@ -624,7 +699,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Exscan_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Exscan_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -645,7 +720,12 @@ pub unsafe extern "C" fn PMPI_Exscan_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Exscan_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Exscan_init => PMPI_Exscan_init);
 
@@ -660,7 +740,7 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Exscan_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Exscan_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -681,7 +761,12 @@ pub unsafe extern "C" fn PMPI_Exscan_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Exscan_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Exscan_init_c => PMPI_Exscan_init_c);
 
@@ -698,7 +783,7 @@ pub unsafe extern "C" fn PMPI_Gather_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Gather_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Gather_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -724,7 +809,12 @@ pub unsafe extern "C" fn PMPI_Gather_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Gather_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Gather_init => PMPI_Gather_init);
 
@@ -741,7 +831,7 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Gather_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Gather_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -767,7 +857,12 @@ pub unsafe extern "C" fn PMPI_Gather_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Gather_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Gather_init_c => PMPI_Gather_init_c);
 
@@ -785,7 +880,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Gatherv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Gatherv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -814,7 +909,12 @@ pub unsafe extern "C" fn PMPI_Gatherv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Gatherv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Gatherv_init => PMPI_Gatherv_init);
 
@@ -832,7 +932,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Gatherv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Gatherv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -861,7 +961,12 @@ pub unsafe extern "C" fn PMPI_Gatherv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Gatherv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Gatherv_init_c => PMPI_Gatherv_init_c);
 
@@ -877,7 +982,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -900,7 +1005,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_init => PMPI_Reduce_init);
 
@@ -916,7 +1026,7 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -939,7 +1049,12 @@ pub unsafe extern "C" fn PMPI_Reduce_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_init_c => PMPI_Reduce_init_c);
 
@@ -954,7 +1069,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_scatter_block_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_scatter_block_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -975,7 +1090,12 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_scatter_block_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_scatter_block_init => PMPI_Reduce_scatter_block_init);
 
@@ -990,7 +1110,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_scatter_block_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_scatter_block_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1011,7 +1131,12 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_scatter_block_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_scatter_block_init_c => PMPI_Reduce_scatter_block_init_c);
 
@@ -1026,7 +1151,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_scatter_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_scatter_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1046,7 +1171,12 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_scatter_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_scatter_init => PMPI_Reduce_scatter_init);
 
@@ -1061,7 +1191,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Reduce_scatter_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Reduce_scatter_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1081,7 +1211,12 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Reduce_scatter_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Reduce_scatter_init_c => PMPI_Reduce_scatter_init_c);
 
@@ -1096,7 +1231,7 @@ pub unsafe extern "C" fn PMPI_Scan_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scan_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scan_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1117,7 +1252,12 @@ pub unsafe extern "C" fn PMPI_Scan_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scan_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scan_init => PMPI_Scan_init);
 
@@ -1132,7 +1272,7 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scan_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scan_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1153,7 +1293,12 @@ pub unsafe extern "C" fn PMPI_Scan_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scan_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scan_init_c => PMPI_Scan_init_c);
 
@@ -1170,7 +1315,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scatter_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scatter_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1196,7 +1341,12 @@ pub unsafe extern "C" fn PMPI_Scatter_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scatter_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scatter_init => PMPI_Scatter_init);
 
@@ -1213,7 +1363,7 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scatter_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scatter_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1239,7 +1389,12 @@ pub unsafe extern "C" fn PMPI_Scatter_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scatter_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scatter_init_c => PMPI_Scatter_init_c);
 
@@ -1257,7 +1412,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scatterv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scatterv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1286,7 +1441,12 @@ pub unsafe extern "C" fn PMPI_Scatterv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scatterv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scatterv_init => PMPI_Scatterv_init);
 
@@ -1304,7 +1464,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Scatterv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Scatterv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1333,6 +1493,11 @@ pub unsafe extern "C" fn PMPI_Scatterv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Scatterv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Scatterv_init_c => PMPI_Scatterv_init_c);

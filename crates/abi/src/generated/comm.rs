@@ -38,7 +38,7 @@ pub unsafe extern "C" fn PMPI_Comm_create(
     group: c::Group,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_create", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_create", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -47,7 +47,10 @@ pub unsafe extern "C" fn PMPI_Comm_create(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_create(comm, group, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_create", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_create => PMPI_Comm_create);
 
@@ -59,7 +62,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
     errhandler: c::Errhandler,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_create_from_group", Scope::None, || {
+    let code = entry::run("MPI_Comm_create_from_group", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -70,7 +73,10 @@ pub unsafe extern "C" fn PMPI_Comm_create_from_group(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_create_from_group(group, stringtag, info, errhandler, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_create_from_group", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_create_from_group => PMPI_Comm_create_from_group);
 
@@ -81,7 +87,7 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
     tag: c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_create_group", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_create_group", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -91,13 +97,16 @@ pub unsafe extern "C" fn PMPI_Comm_create_group(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_create_group(comm, group, tag, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_create_group", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_create_group => PMPI_Comm_create_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> c_int {
-    entry::run("MPI_Comm_dup", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_dup", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -105,7 +114,10 @@ pub unsafe extern "C" fn PMPI_Comm_dup(comm: c::Comm, newcomm: *mut c::Comm) -> 
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_dup(comm, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_dup", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_dup => PMPI_Comm_dup);
 
@@ -115,7 +127,7 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
     info: c::Info,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_dup_with_info", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_dup_with_info", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -124,7 +136,10 @@ pub unsafe extern "C" fn PMPI_Comm_dup_with_info(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_dup_with_info(comm, info, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_dup_with_info", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_dup_with_info => PMPI_Comm_dup_with_info);
 
@@ -143,7 +158,7 @@ alias!(MPI_Comm_free => PMPI_Comm_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::Info) -> c_int {
-    entry::run("MPI_Comm_get_info", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_get_info", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -151,7 +166,10 @@ pub unsafe extern "C" fn PMPI_Comm_get_info(comm: c::Comm, info_used: *mut c::In
             let info_used = check::out(info_used, "info_used")?;
             calls::comm::comm_get_info(comm, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_Comm_get_info => PMPI_Comm_get_info);
 
@@ -175,7 +193,7 @@ alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) -> c_int {
-    entry::run("MPI_Comm_group", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_group", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -183,7 +201,10 @@ pub unsafe extern "C" fn PMPI_Comm_group(comm: c::Comm, group: *mut c::Group) ->
             let group = check::out(group, "group")?;
             calls::comm::comm_group(comm, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_group", code, group.cast()) };
+    code
 }
 alias!(MPI_Comm_group => PMPI_Comm_group);
 
@@ -193,7 +214,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
     newcomm: *mut c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Comm_idup", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_idup", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -202,7 +223,14 @@ pub unsafe extern "C" fn PMPI_Comm_idup(
             let request = check::out(request, "request")?;
             calls::comm::comm_idup(comm, newcomm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Comm_idup", code, request, &[]) };
+    }
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_idup", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_idup => PMPI_Comm_idup);
 
@@ -213,7 +241,7 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
     newcomm: *mut c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Comm_idup_with_info", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_idup_with_info", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -223,7 +251,14 @@ pub unsafe extern "C" fn PMPI_Comm_idup_with_info(
             let request = check::out(request, "request")?;
             calls::comm::comm_idup_with_info(comm, info, newcomm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Comm_idup_with_info", code, request, &[]) };
+    }
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_idup_with_info", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_idup_with_info => PMPI_Comm_idup_with_info);
 
@@ -243,7 +278,7 @@ alias!(MPI_Comm_rank => PMPI_Comm_rank);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Group) -> c_int {
-    entry::run("MPI_Comm_remote_group", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_remote_group", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -251,7 +286,10 @@ pub unsafe extern "C" fn PMPI_Comm_remote_group(comm: c::Comm, group: *mut c::Gr
             let group = check::out(group, "group")?;
             calls::comm::comm_remote_group(comm, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_remote_group", code, group.cast()) };
+    code
 }
 alias!(MPI_Comm_remote_group => PMPI_Comm_remote_group);
 
@@ -318,7 +356,7 @@ pub unsafe extern "C" fn PMPI_Comm_split(
     key: c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_split", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_split", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -326,7 +364,10 @@ pub unsafe extern "C" fn PMPI_Comm_split(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_split(comm, color, key, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_split", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_split => PMPI_Comm_split);
 
@@ -338,7 +379,7 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
     info: c::Info,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_split_type", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_split_type", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -347,7 +388,10 @@ pub unsafe extern "C" fn PMPI_Comm_split_type(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::comm::comm_split_type(comm, split_type, key, info, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_split_type", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_split_type => PMPI_Comm_split_type);
 
@@ -374,7 +418,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
     tag: c_int,
     newintercomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Intercomm_create", Scope::Comm(local_comm), || {
+    let code = entry::run("MPI_Intercomm_create", Scope::Comm(local_comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -390,7 +434,10 @@ pub unsafe extern "C" fn PMPI_Intercomm_create(
                 newintercomm,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Intercomm_create", code, newintercomm.cast()) };
+    code
 }
 alias!(MPI_Intercomm_create => PMPI_Intercomm_create);
 
@@ -405,7 +452,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
     errhandler: c::Errhandler,
     newintercomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Intercomm_create_from_groups", Scope::None, || {
+    let code = entry::run("MPI_Intercomm_create_from_groups", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -425,7 +472,16 @@ pub unsafe extern "C" fn PMPI_Intercomm_create_from_groups(
                 newintercomm,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe {
+        crate::handle::made::note(
+            "MPI_Intercomm_create_from_groups",
+            code,
+            newintercomm.cast(),
+        )
+    };
+    code
 }
 alias!(MPI_Intercomm_create_from_groups => PMPI_Intercomm_create_from_groups);
 
@@ -435,7 +491,7 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
     high: c_int,
     newintracomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Intercomm_merge", Scope::Comm(intercomm), || {
+    let code = entry::run("MPI_Intercomm_merge", Scope::Comm(intercomm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -443,6 +499,9 @@ pub unsafe extern "C" fn PMPI_Intercomm_merge(
             let newintracomm = check::out(newintracomm, "newintracomm")?;
             calls::comm::intercomm_merge(intercomm, high != 0, newintracomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Intercomm_merge", code, newintracomm.cast()) };
+    code
 }
 alias!(MPI_Intercomm_merge => PMPI_Intercomm_merge);

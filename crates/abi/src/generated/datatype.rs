@@ -263,7 +263,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_contiguous", Scope::None, || {
+    let code = entry::run("MPI_Type_contiguous", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -272,7 +272,10 @@ pub unsafe extern "C" fn PMPI_Type_contiguous(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_contiguous(count, oldtype, newtype, Form::Small)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_contiguous", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_contiguous => PMPI_Type_contiguous);
 
@@ -282,7 +285,7 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_contiguous_c", Scope::None, || {
+    let code = entry::run("MPI_Type_contiguous_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -291,7 +294,10 @@ pub unsafe extern "C" fn PMPI_Type_contiguous_c(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_contiguous(count, oldtype, newtype, Form::Large)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_contiguous_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_contiguous_c => PMPI_Type_contiguous_c);
 
@@ -308,7 +314,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_darray", Scope::None, || {
+    let code = entry::run("MPI_Type_create_darray", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -334,7 +340,10 @@ pub unsafe extern "C" fn PMPI_Type_create_darray(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_darray", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_darray => PMPI_Type_create_darray);
 
@@ -351,7 +360,7 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_darray_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_darray_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -377,7 +386,10 @@ pub unsafe extern "C" fn PMPI_Type_create_darray_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_darray_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_darray_c => PMPI_Type_create_darray_c);
 
@@ -439,7 +451,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hindexed", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hindexed", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -459,7 +471,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hindexed", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hindexed => PMPI_Type_create_hindexed);
 
@@ -471,7 +486,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hindexed_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hindexed_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -491,7 +506,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hindexed_c => PMPI_Type_create_hindexed_c);
 
@@ -503,7 +521,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hindexed_block", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hindexed_block", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -522,7 +540,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hindexed_block => PMPI_Type_create_hindexed_block);
 
@@ -534,7 +555,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hindexed_block_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hindexed_block_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -553,7 +574,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hindexed_block_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hindexed_block_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hindexed_block_c => PMPI_Type_create_hindexed_block_c);
 
@@ -565,7 +589,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hvector", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hvector", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -583,7 +607,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hvector", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hvector => PMPI_Type_create_hvector);
 
@@ -595,7 +622,7 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_hvector_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_hvector_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -613,7 +640,10 @@ pub unsafe extern "C" fn PMPI_Type_create_hvector_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_hvector_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_hvector_c => PMPI_Type_create_hvector_c);
 
@@ -625,7 +655,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_indexed_block", Scope::None, || {
+    let code = entry::run("MPI_Type_create_indexed_block", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -644,7 +674,10 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_indexed_block => PMPI_Type_create_indexed_block);
 
@@ -656,7 +689,7 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_indexed_block_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_indexed_block_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -675,7 +708,10 @@ pub unsafe extern "C" fn PMPI_Type_create_indexed_block_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_indexed_block_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_indexed_block_c => PMPI_Type_create_indexed_block_c);
 
@@ -686,7 +722,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
     extent: c::Aint,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_resized", Scope::None, || {
+    let code = entry::run("MPI_Type_create_resized", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -696,7 +732,10 @@ pub unsafe extern "C" fn PMPI_Type_create_resized(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_create_resized(oldtype, lb, extent, newtype, Form::Small)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_resized", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_resized => PMPI_Type_create_resized);
 
@@ -707,7 +746,7 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
     extent: c::Count,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_resized_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_resized_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -717,7 +756,10 @@ pub unsafe extern "C" fn PMPI_Type_create_resized_c(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_create_resized(oldtype, lb, extent, newtype, Form::Large)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_resized_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_resized_c => PMPI_Type_create_resized_c);
 
@@ -729,7 +771,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
     array_of_types: *const c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_struct", Scope::None, || {
+    let code = entry::run("MPI_Type_create_struct", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -749,7 +791,10 @@ pub unsafe extern "C" fn PMPI_Type_create_struct(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_struct", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_struct => PMPI_Type_create_struct);
 
@@ -761,7 +806,7 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
     array_of_types: *const c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_struct_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_struct_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -781,7 +826,10 @@ pub unsafe extern "C" fn PMPI_Type_create_struct_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_struct_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_struct_c => PMPI_Type_create_struct_c);
 
@@ -795,7 +843,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_subarray", Scope::None, || {
+    let code = entry::run("MPI_Type_create_subarray", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -819,7 +867,10 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_subarray", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_subarray => PMPI_Type_create_subarray);
 
@@ -833,7 +884,7 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_create_subarray_c", Scope::None, || {
+    let code = entry::run("MPI_Type_create_subarray_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -857,13 +908,16 @@ pub unsafe extern "C" fn PMPI_Type_create_subarray_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_create_subarray_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_create_subarray_c => PMPI_Type_create_subarray_c);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Datatype) -> c_int {
-    entry::run("MPI_Type_dup", Scope::None, || {
+    let code = entry::run("MPI_Type_dup", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -871,7 +925,10 @@ pub unsafe extern "C" fn PMPI_Type_dup(oldtype: c::Datatype, newtype: *mut c::Da
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_dup(oldtype, newtype)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_dup", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_dup => PMPI_Type_dup);
 
@@ -1201,7 +1258,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_indexed", Scope::None, || {
+    let code = entry::run("MPI_Type_indexed", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1221,7 +1278,10 @@ pub unsafe extern "C" fn PMPI_Type_indexed(
                 Form::Small,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_indexed", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_indexed => PMPI_Type_indexed);
 
@@ -1233,7 +1293,7 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_indexed_c", Scope::None, || {
+    let code = entry::run("MPI_Type_indexed_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1253,7 +1313,10 @@ pub unsafe extern "C" fn PMPI_Type_indexed_c(
                 Form::Large,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_indexed_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_indexed_c => PMPI_Type_indexed_c);
 
@@ -1341,7 +1404,7 @@ pub unsafe extern "C" fn PMPI_Type_vector(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_vector", Scope::None, || {
+    let code = entry::run("MPI_Type_vector", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1352,7 +1415,10 @@ pub unsafe extern "C" fn PMPI_Type_vector(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_vector(count, blocklength, stride, oldtype, newtype, Form::Small)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_vector", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_vector => PMPI_Type_vector);
 
@@ -1364,7 +1430,7 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
     oldtype: c::Datatype,
     newtype: *mut c::Datatype,
 ) -> c_int {
-    entry::run("MPI_Type_vector_c", Scope::None, || {
+    let code = entry::run("MPI_Type_vector_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1375,7 +1441,10 @@ pub unsafe extern "C" fn PMPI_Type_vector_c(
             let newtype = check::out(newtype, "newtype")?;
             calls::datatype::type_vector(count, blocklength, stride, oldtype, newtype, Form::Large)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Type_vector_c", code, newtype.cast()) };
+    code
 }
 alias!(MPI_Type_vector_c => PMPI_Type_vector_c);
 

@@ -67,14 +67,17 @@ pub unsafe extern "C" fn PMPI_Comm_create_errhandler(
     comm_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::run("MPI_Comm_create_errhandler", Scope::None, || {
+    let code = entry::run("MPI_Comm_create_errhandler", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::comm_create_errhandler(comm_errhandler_fn, errhandler)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_create_errhandler", code, errhandler.cast()) };
+    code
 }
 alias!(MPI_Comm_create_errhandler => PMPI_Comm_create_errhandler);
 
@@ -204,13 +207,16 @@ pub unsafe extern "C" fn PMPI_Session_create_errhandler(
     session_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::run("MPI_Session_create_errhandler", Scope::None, || {
+    let code = entry::run("MPI_Session_create_errhandler", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::session_create_errhandler(session_errhandler_fn, errhandler)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Session_create_errhandler", code, errhandler.cast()) };
+    code
 }
 alias!(MPI_Session_create_errhandler => PMPI_Session_create_errhandler);
 
@@ -272,14 +278,17 @@ pub unsafe extern "C" fn PMPI_Win_create_errhandler(
     win_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::run("MPI_Win_create_errhandler", Scope::None, || {
+    let code = entry::run("MPI_Win_create_errhandler", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let errhandler = check::out(errhandler, "errhandler")?;
             calls::errhandler::win_create_errhandler(win_errhandler_fn, errhandler)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create_errhandler", code, errhandler.cast()) };
+    code
 }
 alias!(MPI_Win_create_errhandler => PMPI_Win_create_errhandler);
 

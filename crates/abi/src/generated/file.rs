@@ -41,7 +41,7 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
     file_errhandler_fn: c::Callback,
     errhandler: *mut c::Errhandler,
 ) -> c_int {
-    entry::run(
+    let code = entry::run(
         "MPI_File_create_errhandler",
         Scope::File(calls::file::NO_FILE),
         || {
@@ -52,7 +52,10 @@ pub unsafe extern "C" fn PMPI_File_create_errhandler(
                 calls::file::file_create_errhandler(file_errhandler_fn, errhandler)
             }
         },
-    )
+    );
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_create_errhandler", code, errhandler.cast()) };
+    code
 }
 alias!(MPI_File_create_errhandler => PMPI_File_create_errhandler);
 
@@ -134,7 +137,7 @@ alias!(MPI_File_get_errhandler => PMPI_File_get_errhandler);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) -> c_int {
-    entry::run("MPI_File_get_group", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_group", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -142,13 +145,16 @@ pub unsafe extern "C" fn PMPI_File_get_group(fh: c::File, group: *mut c::Group) 
             let group = check::out(group, "group")?;
             calls::file::file_get_group(fh, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_group", code, group.cast()) };
+    code
 }
 alias!(MPI_File_get_group => PMPI_File_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info) -> c_int {
-    entry::run("MPI_File_get_info", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_info", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -156,7 +162,10 @@ pub unsafe extern "C" fn PMPI_File_get_info(fh: c::File, info_used: *mut c::Info
             let info_used = check::out(info_used, "info_used")?;
             calls::file::file_get_info(fh, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_File_get_info => PMPI_File_get_info);
 
@@ -251,7 +260,7 @@ pub unsafe extern "C" fn PMPI_File_get_view(
     filetype: *mut c::Datatype,
     datarep: *mut c_char,
 ) -> c_int {
-    entry::run("MPI_File_get_view", Scope::File(fh), || {
+    let code = entry::run("MPI_File_get_view", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -262,7 +271,10 @@ pub unsafe extern "C" fn PMPI_File_get_view(
             let datarep = check::text_out(datarep, "datarep")?;
             calls::file::file_get_view(fh, disp, etype, filetype, datarep)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_get_view", code, etype.cast()) };
+    code
 }
 alias!(MPI_File_get_view => PMPI_File_get_view);
 
@@ -274,7 +286,7 @@ pub unsafe extern "C" fn PMPI_File_iread(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -286,7 +298,12 @@ pub unsafe extern "C" fn PMPI_File_iread(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread => PMPI_File_iread);
 
@@ -298,7 +315,7 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -310,7 +327,12 @@ pub unsafe extern "C" fn PMPI_File_iread_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_c => PMPI_File_iread_c);
 
@@ -322,7 +344,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -334,7 +356,12 @@ pub unsafe extern "C" fn PMPI_File_iread_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_all => PMPI_File_iread_all);
 
@@ -346,7 +373,7 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -358,7 +385,12 @@ pub unsafe extern "C" fn PMPI_File_iread_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_all_c => PMPI_File_iread_all_c);
 
@@ -371,7 +403,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -384,7 +416,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at => PMPI_File_iread_at);
 
@@ -397,7 +434,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -410,7 +447,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_c => PMPI_File_iread_at_c);
 
@@ -423,7 +465,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -436,7 +478,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_all => PMPI_File_iread_at_all);
 
@@ -449,7 +496,7 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_at_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -462,7 +509,12 @@ pub unsafe extern "C" fn PMPI_File_iread_at_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_at_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_at_all_c => PMPI_File_iread_at_all_c);
 
@@ -474,7 +526,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_shared", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_shared", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -486,7 +538,12 @@ pub unsafe extern "C" fn PMPI_File_iread_shared(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_shared", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_shared => PMPI_File_iread_shared);
 
@@ -498,7 +555,7 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iread_shared_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -510,7 +567,12 @@ pub unsafe extern "C" fn PMPI_File_iread_shared_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iread_shared_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iread_shared_c => PMPI_File_iread_shared_c);
 
@@ -522,7 +584,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -539,7 +601,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite => PMPI_File_iwrite);
 
@@ -551,7 +618,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -568,7 +635,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_c => PMPI_File_iwrite_c);
 
@@ -580,7 +652,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -597,7 +669,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_all => PMPI_File_iwrite_all);
 
@@ -609,7 +686,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -626,7 +703,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_all_c => PMPI_File_iwrite_all_c);
 
@@ -639,7 +721,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -657,7 +739,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at => PMPI_File_iwrite_at);
 
@@ -670,7 +757,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -688,7 +775,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_c => PMPI_File_iwrite_at_c);
 
@@ -701,7 +793,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_all", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -719,7 +811,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_all", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_all => PMPI_File_iwrite_at_all);
 
@@ -732,7 +829,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_at_all_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -750,7 +847,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_at_all_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_at_all_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_at_all_c => PMPI_File_iwrite_at_all_c);
 
@@ -762,7 +864,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_shared", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -779,7 +881,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_shared", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_shared => PMPI_File_iwrite_shared);
 
@@ -791,7 +898,7 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
     datatype: c::Datatype,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
+    let code = entry::run("MPI_File_iwrite_shared_c", Scope::File(fh), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -808,7 +915,12 @@ pub unsafe extern "C" fn PMPI_File_iwrite_shared_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_File_iwrite_shared_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_File_iwrite_shared_c => PMPI_File_iwrite_shared_c);
 
@@ -820,7 +932,7 @@ pub unsafe extern "C" fn PMPI_File_open(
     info: c::Info,
     fh: *mut c::File,
 ) -> c_int {
-    entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
+    let code = entry::run("MPI_File_open", Scope::File(calls::file::NO_FILE), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -832,7 +944,10 @@ pub unsafe extern "C" fn PMPI_File_open(
             let fh = check::out(fh, "fh").map_err(|fault| calls::file::not_opened(comm, fault))?;
             calls::file::file_open(comm, filename, amode, info, fh)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_File_open", code, fh.cast()) };
+    code
 }
 alias!(MPI_File_open => PMPI_File_open);
 

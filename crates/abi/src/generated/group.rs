@@ -38,7 +38,7 @@ pub unsafe extern "C" fn PMPI_Group_difference(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_difference", Scope::None, || {
+    let code = entry::run("MPI_Group_difference", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -47,7 +47,10 @@ pub unsafe extern "C" fn PMPI_Group_difference(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_difference(group1, group2, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_difference", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_difference => PMPI_Group_difference);
 
@@ -58,7 +61,7 @@ pub unsafe extern "C" fn PMPI_Group_excl(
     ranks: *const c_int,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_excl", Scope::None, || {
+    let code = entry::run("MPI_Group_excl", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -68,7 +71,10 @@ pub unsafe extern "C" fn PMPI_Group_excl(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_excl(group, n, ranks, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_excl", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_excl => PMPI_Group_excl);
 
@@ -91,7 +97,7 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
     pset_name: *const c_char,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run(
+    let code = entry::run(
         "MPI_Group_from_session_pset",
         Scope::Session(session),
         || {
@@ -103,7 +109,10 @@ pub unsafe extern "C" fn PMPI_Group_from_session_pset(
                 calls::group::group_from_session_pset(session, pset_name, newgroup)
             }
         },
-    )
+    );
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_from_session_pset", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_from_session_pset => PMPI_Group_from_session_pset);
 
@@ -114,7 +123,7 @@ pub unsafe extern "C" fn PMPI_Group_incl(
     ranks: *const c_int,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_incl", Scope::None, || {
+    let code = entry::run("MPI_Group_incl", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -124,7 +133,10 @@ pub unsafe extern "C" fn PMPI_Group_incl(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_incl(group, n, ranks, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_incl", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_incl => PMPI_Group_incl);
 
@@ -134,7 +146,7 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_intersection", Scope::None, || {
+    let code = entry::run("MPI_Group_intersection", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -143,7 +155,10 @@ pub unsafe extern "C" fn PMPI_Group_intersection(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_intersection(group1, group2, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_intersection", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_intersection => PMPI_Group_intersection);
 
@@ -154,7 +169,7 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_range_excl", Scope::None, || {
+    let code = entry::run("MPI_Group_range_excl", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -164,7 +179,10 @@ pub unsafe extern "C" fn PMPI_Group_range_excl(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_range_excl(group, n, ranges, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_range_excl", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_range_excl => PMPI_Group_range_excl);
 
@@ -175,7 +193,7 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
     ranges: *mut [c_int; 3],
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_range_incl", Scope::None, || {
+    let code = entry::run("MPI_Group_range_incl", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -185,7 +203,10 @@ pub unsafe extern "C" fn PMPI_Group_range_incl(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_range_incl(group, n, ranges, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_range_incl", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_range_incl => PMPI_Group_range_incl);
 
@@ -246,7 +267,7 @@ pub unsafe extern "C" fn PMPI_Group_union(
     group2: c::Group,
     newgroup: *mut c::Group,
 ) -> c_int {
-    entry::run("MPI_Group_union", Scope::None, || {
+    let code = entry::run("MPI_Group_union", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -255,6 +276,9 @@ pub unsafe extern "C" fn PMPI_Group_union(
             let newgroup = check::out(newgroup, "newgroup")?;
             calls::group::group_union(group1, group2, newgroup)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Group_union", code, newgroup.cast()) };
+    code
 }
 alias!(MPI_Group_union => PMPI_Group_union);

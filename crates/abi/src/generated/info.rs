@@ -15,13 +15,16 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_create(info: *mut c::Info) -> c_int {
-    entry::run("MPI_Info_create", Scope::None, || {
+    let code = entry::run("MPI_Info_create", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::info::info_create(info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Info_create", code, info.cast()) };
+    code
 }
 alias!(MPI_Info_create => PMPI_Info_create);
 
@@ -31,13 +34,16 @@ pub unsafe extern "C" fn PMPI_Info_create_env(
     argv: *mut *mut c_char,
     info: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_Info_create_env", Scope::None, || {
+    let code = entry::run("MPI_Info_create_env", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::out(info, "info")?;
             calls::info::info_create_env(argc, argv, info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Info_create_env", code, info.cast()) };
+    code
 }
 alias!(MPI_Info_create_env => PMPI_Info_create_env);
 
@@ -56,14 +62,17 @@ alias!(MPI_Info_delete => PMPI_Info_delete);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Info_dup(info: c::Info, newinfo: *mut c::Info) -> c_int {
-    entry::run("MPI_Info_dup", Scope::None, || {
+    let code = entry::run("MPI_Info_dup", Scope::None, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info = check::info(info, "info")?;
             let newinfo = check::out(newinfo, "newinfo")?;
             calls::info::info_dup(info, newinfo)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Info_dup", code, newinfo.cast()) };
+    code
 }
 alias!(MPI_Info_dup => PMPI_Info_dup);
 

@@ -129,14 +129,17 @@ pub unsafe extern "C" fn PMPI_Session_get_info(
     session: c::Session,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_Session_get_info", Scope::Session(session), || {
+    let code = entry::run("MPI_Session_get_info", Scope::Session(session), || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
             let info_used = check::out(info_used, "info_used")?;
             calls::init::session_get_info(session, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Session_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_Session_get_info => PMPI_Session_get_info);
 
@@ -184,7 +187,7 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
     pset_name: *const c_char,
     info: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_Session_get_pset_info", Scope::Session(session), || {
+    let code = entry::run("MPI_Session_get_pset_info", Scope::Session(session), || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let session = check::session(session, "session")?;
@@ -192,7 +195,10 @@ pub unsafe extern "C" fn PMPI_Session_get_pset_info(
             let info = check::out(info, "info")?;
             calls::init::session_get_pset_info(session, pset_name, info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Session_get_pset_info", code, info.cast()) };
+    code
 }
 alias!(MPI_Session_get_pset_info => PMPI_Session_get_pset_info);
 

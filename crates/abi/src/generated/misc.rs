@@ -15,14 +15,17 @@ use crate::{alias, c, calls, check, state};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_hw_resource_info(hw_info: *mut c::Info) -> c_int {
-    entry::run("MPI_Get_hw_resource_info", Scope::None, || {
+    let code = entry::run("MPI_Get_hw_resource_info", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let hw_info = check::out(hw_info, "hw_info")?;
             calls::misc::get_hw_resource_info(hw_info)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Get_hw_resource_info", code, hw_info.cast()) };
+    code
 }
 alias!(MPI_Get_hw_resource_info => PMPI_Get_hw_resource_info);
 

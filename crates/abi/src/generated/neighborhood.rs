@@ -24,7 +24,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_allgather", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_allgather", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -47,7 +47,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_allgather", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_allgather => PMPI_Ineighbor_allgather);
 
@@ -62,7 +67,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_allgather_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_allgather_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -85,7 +90,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgather_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_allgather_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_allgather_c => PMPI_Ineighbor_allgather_c);
 
@@ -101,7 +111,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_allgatherv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_allgatherv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -127,7 +137,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_allgatherv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_allgatherv => PMPI_Ineighbor_allgatherv);
 
@@ -143,7 +158,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_allgatherv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_allgatherv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -169,7 +184,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_allgatherv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_allgatherv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_allgatherv_c => PMPI_Ineighbor_allgatherv_c);
 
@@ -184,7 +204,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoall", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoall", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -207,7 +227,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoall", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoall => PMPI_Ineighbor_alltoall);
 
@@ -222,7 +247,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoall_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoall_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -245,7 +270,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoall_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoall_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoall_c => PMPI_Ineighbor_alltoall_c);
 
@@ -262,7 +292,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoallv", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoallv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -291,7 +321,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoallv", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoallv => PMPI_Ineighbor_alltoallv);
 
@@ -308,7 +343,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoallv_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoallv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -337,7 +372,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallv_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoallv_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoallv_c => PMPI_Ineighbor_alltoallv_c);
 
@@ -354,7 +394,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoallw", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoallw", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -383,7 +423,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoallw", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoallw => PMPI_Ineighbor_alltoallw);
 
@@ -400,7 +445,7 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ineighbor_alltoallw_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ineighbor_alltoallw_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -429,7 +474,12 @@ pub unsafe extern "C" fn PMPI_Ineighbor_alltoallw_c(
             )?;
             calls::coll::begin(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Ineighbor_alltoallw_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Ineighbor_alltoallw_c => PMPI_Ineighbor_alltoallw_c);
 
@@ -517,7 +567,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_allgather_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_allgather_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -541,7 +591,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_allgather_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_allgather_init => PMPI_Neighbor_allgather_init);
 
@@ -557,7 +612,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_allgather_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_allgather_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -581,7 +636,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_allgather_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_allgather_init_c => PMPI_Neighbor_allgather_init_c);
 
@@ -678,7 +738,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_allgatherv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_allgatherv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -705,7 +765,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_allgatherv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_allgatherv_init => PMPI_Neighbor_allgatherv_init);
 
@@ -722,7 +787,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_allgatherv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_allgatherv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -749,7 +814,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_allgatherv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_allgatherv_init_c => PMPI_Neighbor_allgatherv_init_c);
 
@@ -837,7 +907,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoall_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoall_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -861,7 +931,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoall_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoall_init => PMPI_Neighbor_alltoall_init);
 
@@ -877,7 +952,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoall_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoall_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -901,7 +976,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoall_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoall_init_c => PMPI_Neighbor_alltoall_init_c);
 
@@ -1007,7 +1087,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoallv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoallv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1037,7 +1117,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoallv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoallv_init => PMPI_Neighbor_alltoallv_init);
 
@@ -1055,7 +1140,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoallv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoallv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1085,7 +1170,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoallv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoallv_init_c => PMPI_Neighbor_alltoallv_init_c);
 
@@ -1191,7 +1281,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoallw_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoallw_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1221,7 +1311,12 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoallw_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoallw_init => PMPI_Neighbor_alltoallw_init);
 
@@ -1239,7 +1334,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Neighbor_alltoallw_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Neighbor_alltoallw_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1269,6 +1364,11 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_init_c(
             )?;
             calls::coll::prepare(schedule, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Neighbor_alltoallw_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Neighbor_alltoallw_init_c => PMPI_Neighbor_alltoallw_init_c);

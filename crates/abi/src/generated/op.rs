@@ -33,14 +33,17 @@ pub unsafe extern "C" fn PMPI_Op_create(
     commute: c_int,
     op: *mut c::Op,
 ) -> c_int {
-    entry::run("MPI_Op_create", Scope::None, || {
+    let code = entry::run("MPI_Op_create", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::out(op, "op")?;
             calls::op::op_create(user_fn, commute != 0, op, Form::Small)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Op_create", code, op.cast()) };
+    code
 }
 alias!(MPI_Op_create => PMPI_Op_create);
 
@@ -50,14 +53,17 @@ pub unsafe extern "C" fn PMPI_Op_create_c(
     commute: c_int,
     op: *mut c::Op,
 ) -> c_int {
-    entry::run("MPI_Op_create_c", Scope::None, || {
+    let code = entry::run("MPI_Op_create_c", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let op = check::out(op, "op")?;
             calls::op::op_create(user_fn, commute != 0, op, Form::Large)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Op_create_c", code, op.cast()) };
+    code
 }
 alias!(MPI_Op_create_c => PMPI_Op_create_c);
 

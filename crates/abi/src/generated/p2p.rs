@@ -22,6 +22,19 @@ pub unsafe extern "C" fn PMPI_Bsend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Bsend",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Bsend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -47,6 +60,19 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Bsend_c",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Bsend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -73,7 +99,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Bsend_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Bsend_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -86,7 +112,23 @@ pub unsafe extern "C" fn PMPI_Bsend_init(
             let request = check::out(request, "request")?;
             calls::p2p::bsend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Bsend_init",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Bsend_init => PMPI_Bsend_init);
 
@@ -100,7 +142,7 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Bsend_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Bsend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -113,7 +155,23 @@ pub unsafe extern "C" fn PMPI_Bsend_init_c(
             let request = check::out(request, "request")?;
             calls::p2p::bsend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Bsend_init_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Bsend_init_c => PMPI_Bsend_init_c);
 
@@ -127,7 +185,7 @@ pub unsafe extern "C" fn PMPI_Ibsend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ibsend", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ibsend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -140,7 +198,23 @@ pub unsafe extern "C" fn PMPI_Ibsend(
             let request = check::out(request, "request")?;
             calls::p2p::ibsend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Ibsend",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Ibsend => PMPI_Ibsend);
 
@@ -154,7 +228,7 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ibsend_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ibsend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -167,7 +241,23 @@ pub unsafe extern "C" fn PMPI_Ibsend_c(
             let request = check::out(request, "request")?;
             calls::p2p::ibsend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Ibsend_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Ibsend_c => PMPI_Ibsend_c);
 
@@ -180,7 +270,10 @@ pub unsafe extern "C" fn PMPI_Improbe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Improbe", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Improbe", source, tag, comm);
+    }
+    let code = entry::run("MPI_Improbe", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -192,7 +285,10 @@ pub unsafe extern "C" fn PMPI_Improbe(
             let status = StatusOut::new(status);
             calls::p2p::improbe(source, tag, comm, flag, message, status)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Improbe", code, message.cast()) };
+    code
 }
 alias!(MPI_Improbe => PMPI_Improbe);
 
@@ -204,7 +300,7 @@ pub unsafe extern "C" fn PMPI_Imrecv(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Imrecv", Scope::MessageAt(message), || {
+    let code = entry::run("MPI_Imrecv", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -216,7 +312,23 @@ pub unsafe extern "C" fn PMPI_Imrecv(
             let request = check::out(request, "request")?;
             calls::p2p::imrecv(buf, message, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Imrecv",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Imrecv => PMPI_Imrecv);
 
@@ -228,7 +340,7 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
     message: *mut c::Message,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Imrecv_c", Scope::MessageAt(message), || {
+    let code = entry::run("MPI_Imrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -240,7 +352,23 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
             let request = check::out(request, "request")?;
             calls::p2p::imrecv(buf, message, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Imrecv_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 
@@ -260,6 +388,9 @@ pub unsafe extern "C" fn PMPI_Iprobe(
         flag: *mut c_int,
         status: *mut c::Status,
     ) -> c_int {
+        if check::is_full() {
+            check::races::look("MPI_Iprobe", source, tag, comm);
+        }
         entry::run("MPI_Iprobe", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -302,7 +433,10 @@ pub unsafe extern "C" fn PMPI_Irecv(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
-        entry::run("MPI_Irecv", Scope::Comm(comm), || {
+        if check::is_full() {
+            check::races::look("MPI_Irecv", source, tag, comm);
+        }
+        let code = entry::run("MPI_Irecv", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -315,7 +449,23 @@ pub unsafe extern "C" fn PMPI_Irecv(
                 let request = check::out(request, "request")?;
                 calls::p2p::irecv(buf, source, tag, comm, request)
             }
-        })
+        });
+        if check::is_full() {
+            // SAFETY: as above, until the request has ended.
+            unsafe {
+                check::under_way::begun(
+                    "MPI_Irecv",
+                    code,
+                    request,
+                    &[check::under_way::BufferUse::receives(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
@@ -346,7 +496,10 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
-        entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
+        if check::is_full() {
+            check::races::look("MPI_Irecv_c", source, tag, comm);
+        }
+        let code = entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -359,7 +512,23 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
                 let request = check::out(request, "request")?;
                 calls::p2p::irecv(buf, source, tag, comm, request)
             }
-        })
+        });
+        if check::is_full() {
+            // SAFETY: as above, until the request has ended.
+            unsafe {
+                check::under_way::begun(
+                    "MPI_Irecv_c",
+                    code,
+                    request,
+                    &[check::under_way::BufferUse::receives(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
@@ -380,7 +549,7 @@ pub unsafe extern "C" fn PMPI_Irsend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Irsend", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Irsend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -393,7 +562,23 @@ pub unsafe extern "C" fn PMPI_Irsend(
             let request = check::out(request, "request")?;
             calls::p2p::irsend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Irsend",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Irsend => PMPI_Irsend);
 
@@ -407,7 +592,7 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Irsend_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Irsend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -420,7 +605,23 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
             let request = check::out(request, "request")?;
             calls::p2p::irsend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Irsend_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Irsend_c => PMPI_Irsend_c);
 
@@ -444,7 +645,7 @@ pub unsafe extern "C" fn PMPI_Isend(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
-        entry::run("MPI_Isend", Scope::Comm(comm), || {
+        let code = entry::run("MPI_Isend", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -457,7 +658,23 @@ pub unsafe extern "C" fn PMPI_Isend(
                 let request = check::out(request, "request")?;
                 calls::p2p::isend(buf, dest, tag, comm, request)
             }
-        })
+        });
+        if check::is_full() {
+            // SAFETY: as above, until the request has ended.
+            unsafe {
+                check::under_way::begun(
+                    "MPI_Isend",
+                    code,
+                    request,
+                    &[check::under_way::BufferUse::sends(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
@@ -488,7 +705,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
-        entry::run("MPI_Isend_c", Scope::Comm(comm), || {
+        let code = entry::run("MPI_Isend_c", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -501,7 +718,23 @@ pub unsafe extern "C" fn PMPI_Isend_c(
                 let request = check::out(request, "request")?;
                 calls::p2p::isend(buf, dest, tag, comm, request)
             }
-        })
+        });
+        if check::is_full() {
+            // SAFETY: as above, until the request has ended.
+            unsafe {
+                check::under_way::begun(
+                    "MPI_Isend_c",
+                    code,
+                    request,
+                    &[check::under_way::BufferUse::sends(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
@@ -527,7 +760,10 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isendrecv", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Isendrecv", source, recvtag, comm);
+    }
+    let code = entry::run("MPI_Isendrecv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -547,7 +783,22 @@ pub unsafe extern "C" fn PMPI_Isendrecv(
                 sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isendrecv",
+                code,
+                request,
+                &[
+                    check::under_way::BufferUse::sends(sendbuf, sendcount.into(), sendtype),
+                    check::under_way::BufferUse::receives(recvbuf, recvcount.into(), recvtype),
+                ],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Isendrecv => PMPI_Isendrecv);
 
@@ -566,7 +817,10 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isendrecv_c", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Isendrecv_c", source, recvtag, comm);
+    }
+    let code = entry::run("MPI_Isendrecv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -586,7 +840,22 @@ pub unsafe extern "C" fn PMPI_Isendrecv_c(
                 sendbuf, dest, sendtag, recvbuf, source, recvtag, comm, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isendrecv_c",
+                code,
+                request,
+                &[
+                    check::under_way::BufferUse::sends(sendbuf, sendcount.into(), sendtype),
+                    check::under_way::BufferUse::receives(recvbuf, recvcount.into(), recvtype),
+                ],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Isendrecv_c => PMPI_Isendrecv_c);
 
@@ -602,7 +871,10 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isendrecv_replace", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Isendrecv_replace", source, recvtag, comm);
+    }
+    let code = entry::run("MPI_Isendrecv_replace", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -617,7 +889,23 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace(
             let request = check::out(request, "request")?;
             calls::p2p::isendrecv_replace(buf, dest, sendtag, source, recvtag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isendrecv_replace",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Isendrecv_replace => PMPI_Isendrecv_replace);
 
@@ -633,7 +921,10 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Isendrecv_replace_c", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Isendrecv_replace_c", source, recvtag, comm);
+    }
+    let code = entry::run("MPI_Isendrecv_replace_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -648,7 +939,23 @@ pub unsafe extern "C" fn PMPI_Isendrecv_replace_c(
             let request = check::out(request, "request")?;
             calls::p2p::isendrecv_replace(buf, dest, sendtag, source, recvtag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isendrecv_replace_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Isendrecv_replace_c => PMPI_Isendrecv_replace_c);
 
@@ -662,7 +969,7 @@ pub unsafe extern "C" fn PMPI_Issend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Issend", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Issend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -675,7 +982,23 @@ pub unsafe extern "C" fn PMPI_Issend(
             let request = check::out(request, "request")?;
             calls::p2p::issend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Issend",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Issend => PMPI_Issend);
 
@@ -689,7 +1012,7 @@ pub unsafe extern "C" fn PMPI_Issend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Issend_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Issend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -702,7 +1025,23 @@ pub unsafe extern "C" fn PMPI_Issend_c(
             let request = check::out(request, "request")?;
             calls::p2p::issend(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Issend_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Issend_c => PMPI_Issend_c);
 
@@ -714,7 +1053,10 @@ pub unsafe extern "C" fn PMPI_Mprobe(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Mprobe", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Mprobe", source, tag, comm);
+    }
+    let code = entry::run("MPI_Mprobe", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -725,7 +1067,10 @@ pub unsafe extern "C" fn PMPI_Mprobe(
             let status = StatusOut::new(status);
             calls::p2p::mprobe(source, tag, comm, message, status)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Mprobe", code, message.cast()) };
+    code
 }
 alias!(MPI_Mprobe => PMPI_Mprobe);
 
@@ -737,6 +1082,19 @@ pub unsafe extern "C" fn PMPI_Mrecv(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Mrecv",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Mrecv", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -761,6 +1119,19 @@ pub unsafe extern "C" fn PMPI_Mrecv_c(
     message: *mut c::Message,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Mrecv_c",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Mrecv_c", Scope::MessageAt(message), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -784,6 +1155,9 @@ pub unsafe extern "C" fn PMPI_Probe(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Probe", source, tag, comm);
+    }
     entry::run("MPI_Probe", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -818,6 +1192,22 @@ pub unsafe extern "C" fn PMPI_Recv(
         comm: c::Comm,
         status: *mut c::Status,
     ) -> c_int {
+        if check::is_full() {
+            check::races::look("MPI_Recv", source, tag, comm);
+        }
+        if check::is_full() {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                check::under_way::used(
+                    "MPI_Recv",
+                    &[check::under_way::BufferUse::receives(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
         entry::run("MPI_Recv", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -862,6 +1252,22 @@ pub unsafe extern "C" fn PMPI_Recv_c(
         comm: c::Comm,
         status: *mut c::Status,
     ) -> c_int {
+        if check::is_full() {
+            check::races::look("MPI_Recv_c", source, tag, comm);
+        }
+        if check::is_full() {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                check::under_way::used(
+                    "MPI_Recv_c",
+                    &[check::under_way::BufferUse::receives(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
         entry::run("MPI_Recv_c", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -896,7 +1302,10 @@ pub unsafe extern "C" fn PMPI_Recv_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Recv_init", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Recv_init", source, tag, comm);
+    }
+    let code = entry::run("MPI_Recv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -909,7 +1318,23 @@ pub unsafe extern "C" fn PMPI_Recv_init(
             let request = check::out(request, "request")?;
             calls::p2p::recv_init(buf, source, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Recv_init",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Recv_init => PMPI_Recv_init);
 
@@ -923,7 +1348,10 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Recv_init_c", Scope::Comm(comm), || {
+    if check::is_full() {
+        check::races::look("MPI_Recv_init_c", source, tag, comm);
+    }
+    let code = entry::run("MPI_Recv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -936,7 +1364,23 @@ pub unsafe extern "C" fn PMPI_Recv_init_c(
             let request = check::out(request, "request")?;
             calls::p2p::recv_init(buf, source, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Recv_init_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Recv_init_c => PMPI_Recv_init_c);
 
@@ -949,6 +1393,19 @@ pub unsafe extern "C" fn PMPI_Rsend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Rsend",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Rsend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -974,6 +1431,19 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Rsend_c",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Rsend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1000,7 +1470,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rsend_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Rsend_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1013,7 +1483,23 @@ pub unsafe extern "C" fn PMPI_Rsend_init(
             let request = check::out(request, "request")?;
             calls::p2p::rsend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Rsend_init",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Rsend_init => PMPI_Rsend_init);
 
@@ -1027,7 +1513,7 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rsend_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Rsend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1040,7 +1526,23 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
             let request = check::out(request, "request")?;
             calls::p2p::rsend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Rsend_init_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 
@@ -1062,6 +1564,19 @@ pub unsafe extern "C" fn PMPI_Send(
         tag: c_int,
         comm: c::Comm,
     ) -> c_int {
+        if check::is_full() {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                check::under_way::used(
+                    "MPI_Send",
+                    &[check::under_way::BufferUse::sends(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
         entry::run("MPI_Send", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1103,6 +1618,19 @@ pub unsafe extern "C" fn PMPI_Send_c(
         tag: c_int,
         comm: c::Comm,
     ) -> c_int {
+        if check::is_full() {
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                check::under_way::used(
+                    "MPI_Send_c",
+                    &[check::under_way::BufferUse::sends(
+                        buf,
+                        count.into(),
+                        datatype,
+                    )],
+                )
+            };
+        }
         entry::run("MPI_Send_c", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1136,7 +1664,7 @@ pub unsafe extern "C" fn PMPI_Send_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Send_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Send_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1149,7 +1677,23 @@ pub unsafe extern "C" fn PMPI_Send_init(
             let request = check::out(request, "request")?;
             calls::p2p::send_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Send_init",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Send_init => PMPI_Send_init);
 
@@ -1163,7 +1707,7 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Send_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Send_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1176,7 +1720,23 @@ pub unsafe extern "C" fn PMPI_Send_init_c(
             let request = check::out(request, "request")?;
             calls::p2p::send_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Send_init_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Send_init_c => PMPI_Send_init_c);
 
@@ -1195,6 +1755,21 @@ pub unsafe extern "C" fn PMPI_Sendrecv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Sendrecv", source, recvtag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Sendrecv",
+                &[
+                    check::under_way::BufferUse::sends(sendbuf, sendcount.into(), sendtype),
+                    check::under_way::BufferUse::receives(recvbuf, recvcount.into(), recvtype),
+                ],
+            )
+        };
+    }
     entry::run("MPI_Sendrecv", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1234,6 +1809,21 @@ pub unsafe extern "C" fn PMPI_Sendrecv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Sendrecv_c", source, recvtag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Sendrecv_c",
+                &[
+                    check::under_way::BufferUse::sends(sendbuf, sendcount.into(), sendtype),
+                    check::under_way::BufferUse::receives(recvbuf, recvcount.into(), recvtype),
+                ],
+            )
+        };
+    }
     entry::run("MPI_Sendrecv_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1270,6 +1860,22 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Sendrecv_replace", source, recvtag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Sendrecv_replace",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Sendrecv_replace", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1301,6 +1907,22 @@ pub unsafe extern "C" fn PMPI_Sendrecv_replace_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Sendrecv_replace_c", source, recvtag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Sendrecv_replace_c",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Sendrecv_replace_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1329,6 +1951,19 @@ pub unsafe extern "C" fn PMPI_Ssend(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Ssend",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Ssend", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1354,6 +1989,19 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Ssend_c",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
     entry::run("MPI_Ssend_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1380,7 +2028,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ssend_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ssend_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1393,7 +2041,23 @@ pub unsafe extern "C" fn PMPI_Ssend_init(
             let request = check::out(request, "request")?;
             calls::p2p::ssend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Ssend_init",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Ssend_init => PMPI_Ssend_init);
 
@@ -1407,7 +2071,7 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Ssend_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Ssend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1420,6 +2084,22 @@ pub unsafe extern "C" fn PMPI_Ssend_init_c(
             let request = check::out(request, "request")?;
             calls::p2p::ssend_init(buf, dest, tag, comm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Ssend_init_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
 }
 alias!(MPI_Ssend_init_c => PMPI_Ssend_init_c);

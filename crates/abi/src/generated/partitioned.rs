@@ -93,7 +93,7 @@ pub unsafe extern "C" fn PMPI_Precv_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Precv_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Precv_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -109,7 +109,12 @@ pub unsafe extern "C" fn PMPI_Precv_init(
                 buf, partitions, count, datatype, source, tag, comm, info, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Precv_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Precv_init => PMPI_Precv_init);
 
@@ -125,7 +130,7 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Precv_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Precv_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -141,7 +146,12 @@ pub unsafe extern "C" fn PMPI_Precv_init_c(
                 buf, partitions, count, datatype, source, tag, comm, info, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Precv_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Precv_init_c => PMPI_Precv_init_c);
 
@@ -157,7 +167,7 @@ pub unsafe extern "C" fn PMPI_Psend_init(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Psend_init", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Psend_init", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -173,7 +183,12 @@ pub unsafe extern "C" fn PMPI_Psend_init(
                 buf, partitions, count, datatype, dest, tag, comm, info, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Psend_init", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Psend_init => PMPI_Psend_init);
 
@@ -189,7 +204,7 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
     info: c::Info,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Psend_init_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Psend_init_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -205,6 +220,11 @@ pub unsafe extern "C" fn PMPI_Psend_init_c(
                 buf, partitions, count, datatype, dest, tag, comm, info, request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Psend_init_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Psend_init_c => PMPI_Psend_init_c);

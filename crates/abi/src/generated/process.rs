@@ -34,7 +34,7 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
     comm: c::Comm,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_accept", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_accept", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -43,7 +43,10 @@ pub unsafe extern "C" fn PMPI_Comm_accept(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::process::comm_accept(port_name, info, root, comm, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_accept", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_accept => PMPI_Comm_accept);
 
@@ -55,7 +58,7 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
     comm: c::Comm,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Comm_connect", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_connect", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -64,7 +67,10 @@ pub unsafe extern "C" fn PMPI_Comm_connect(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::process::comm_connect(port_name, info, root, comm, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_connect", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Comm_connect => PMPI_Comm_connect);
 
@@ -96,14 +102,17 @@ alias!(MPI_Comm_get_parent => PMPI_Comm_get_parent);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Comm_join(fd: c_int, intercomm: *mut c::Comm) -> c_int {
-    entry::run("MPI_Comm_join", Scope::None, || {
+    let code = entry::run("MPI_Comm_join", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let intercomm = check::out(intercomm, "intercomm")?;
             calls::process::comm_join(fd, intercomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_join", code, intercomm.cast()) };
+    code
 }
 alias!(MPI_Comm_join => PMPI_Comm_join);
 
@@ -118,7 +127,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
     intercomm: *mut c::Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    entry::run("MPI_Comm_spawn", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_spawn", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -136,7 +145,10 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
                 array_of_errcodes,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_spawn", code, intercomm.cast()) };
+    code
 }
 alias!(MPI_Comm_spawn => PMPI_Comm_spawn);
 
@@ -152,7 +164,7 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
     intercomm: *mut c::Comm,
     array_of_errcodes: *mut c_int,
 ) -> c_int {
-    entry::run("MPI_Comm_spawn_multiple", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Comm_spawn_multiple", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -171,7 +183,10 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
                 array_of_errcodes,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Comm_spawn_multiple", code, intercomm.cast()) };
+    code
 }
 alias!(MPI_Comm_spawn_multiple => PMPI_Comm_spawn_multiple);
 

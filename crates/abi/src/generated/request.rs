@@ -139,27 +139,40 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Grequest_start", Scope::None, || {
+    let code = entry::run("MPI_Grequest_start", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::out(request, "request")?;
             calls::request::grequest_start(query_fn, free_fn, cancel_fn, extra_state, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Grequest_start", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Grequest_start => PMPI_Grequest_start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Request_free(request: *mut c::Request) -> c_int {
-    entry::run("MPI_Request_free", Scope::RequestAt(request), || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Request_free", request, 1) }
+    });
+    let code = entry::run("MPI_Request_free", Scope::RequestAt(request), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             calls::request::request_free(request)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Request_free => PMPI_Request_free);
 
@@ -261,20 +274,32 @@ alias!(MPI_Request_get_status_some => PMPI_Request_get_status_some);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Start(request: *mut c::Request) -> c_int {
-    entry::run("MPI_Start", Scope::RequestAt(request), || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Start", request, 1) }
+    });
+    let code = entry::run("MPI_Start", Scope::RequestAt(request), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let request = check::in_out(request, "request")?;
             calls::request::start(request)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Start => PMPI_Start);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c::Request) -> c_int {
-    entry::run("MPI_Startall", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Startall", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Startall", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -283,7 +308,11 @@ pub unsafe extern "C" fn PMPI_Startall(count: c_int, array_of_requests: *mut c::
                 check::slice_mut(array_of_requests, count, "array_of_requests")?;
             calls::request::startall(count, array_of_requests)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Startall => PMPI_Startall);
 
@@ -453,7 +482,11 @@ pub unsafe extern "C" fn PMPI_Test(
         flag: *mut c_int,
         status: *mut c::Status,
     ) -> c_int {
-        entry::run("MPI_Test", Scope::RequestAt(request), || {
+        let watched = check::is_full().then(|| {
+            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+            unsafe { check::under_way::Watched::before("MPI_Test", request, 1) }
+        });
+        let code = entry::run("MPI_Test", Scope::RequestAt(request), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -462,7 +495,11 @@ pub unsafe extern "C" fn PMPI_Test(
                 let status = StatusOut::new(status);
                 calls::request::test(request, flag, status)
             }
-        })
+        });
+        if let Some(watched) = watched {
+            watched.after(code);
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::test(request, flag, status) } {
@@ -494,7 +531,11 @@ pub unsafe extern "C" fn PMPI_Testall(
     flag: *mut c_int,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Testall", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Testall", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Testall", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -505,7 +546,11 @@ pub unsafe extern "C" fn PMPI_Testall(
             let array_of_statuses = StatusesOut::new(array_of_statuses, count);
             calls::request::testall(count, array_of_requests, flag, array_of_statuses)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Testall => PMPI_Testall);
 
@@ -517,7 +562,11 @@ pub unsafe extern "C" fn PMPI_Testany(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Testany", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Testany", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Testany", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -529,7 +578,11 @@ pub unsafe extern "C" fn PMPI_Testany(
             let status = StatusOut::new(status);
             calls::request::testany(count, array_of_requests, index, flag, status)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Testany => PMPI_Testany);
 
@@ -541,7 +594,11 @@ pub unsafe extern "C" fn PMPI_Testsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Testsome", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Testsome", array_of_requests, incount) }
+    });
+    let code = entry::run("MPI_Testsome", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -559,7 +616,11 @@ pub unsafe extern "C" fn PMPI_Testsome(
                 array_of_statuses,
             )
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Testsome => PMPI_Testsome);
 
@@ -567,7 +628,11 @@ alias!(MPI_Testsome => PMPI_Testsome);
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
     #[inline(never)]
     unsafe extern "C" fn whole(request: *mut c::Request, status: *mut c::Status) -> c_int {
-        entry::run("MPI_Wait", Scope::RequestAt(request), || {
+        let watched = check::is_full().then(|| {
+            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+            unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
+        });
+        let code = entry::run("MPI_Wait", Scope::RequestAt(request), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -575,7 +640,11 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Sta
                 let status = StatusOut::new(status);
                 calls::request::wait(request, status)
             }
-        })
+        });
+        if let Some(watched) = watched {
+            watched.after(code);
+        }
+        code
     }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::wait(request, status) } {
@@ -592,7 +661,11 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Waitall", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Waitall", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -602,7 +675,11 @@ pub unsafe extern "C" fn PMPI_Waitall(
             let array_of_statuses = StatusesOut::new(array_of_statuses, count);
             calls::request::waitall(count, array_of_requests, array_of_statuses)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Waitall => PMPI_Waitall);
 
@@ -613,7 +690,11 @@ pub unsafe extern "C" fn PMPI_Waitany(
     index: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Waitany", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Waitany", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Waitany", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -624,7 +705,11 @@ pub unsafe extern "C" fn PMPI_Waitany(
             let status = StatusOut::new(status);
             calls::request::waitany(count, array_of_requests, index, status)
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Waitany => PMPI_Waitany);
 
@@ -636,7 +721,11 @@ pub unsafe extern "C" fn PMPI_Waitsome(
     array_of_indices: *mut c_int,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    entry::run("MPI_Waitsome", Scope::None, || {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Waitsome", array_of_requests, incount) }
+    });
+    let code = entry::run("MPI_Waitsome", Scope::None, || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -654,6 +743,10 @@ pub unsafe extern "C" fn PMPI_Waitsome(
                 array_of_statuses,
             )
         }
-    })
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
 }
 alias!(MPI_Waitsome => PMPI_Waitsome);

@@ -649,7 +649,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Raccumulate", Scope::Win(win), || {
+    let code = entry::run("MPI_Raccumulate", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -677,7 +677,12 @@ pub unsafe extern "C" fn PMPI_Raccumulate(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Raccumulate", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Raccumulate => PMPI_Raccumulate);
 
@@ -694,7 +699,7 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Raccumulate_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -722,7 +727,12 @@ pub unsafe extern "C" fn PMPI_Raccumulate_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Raccumulate_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Raccumulate_c => PMPI_Raccumulate_c);
 
@@ -738,7 +748,7 @@ pub unsafe extern "C" fn PMPI_Rget(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -760,7 +770,12 @@ pub unsafe extern "C" fn PMPI_Rget(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget => PMPI_Rget);
 
@@ -776,7 +791,7 @@ pub unsafe extern "C" fn PMPI_Rget_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -798,7 +813,12 @@ pub unsafe extern "C" fn PMPI_Rget_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_c => PMPI_Rget_c);
 
@@ -818,7 +838,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_accumulate", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -849,7 +869,12 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_accumulate", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_accumulate => PMPI_Rget_accumulate);
 
@@ -869,7 +894,7 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rget_accumulate_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -900,7 +925,12 @@ pub unsafe extern "C" fn PMPI_Rget_accumulate_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rget_accumulate_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rget_accumulate_c => PMPI_Rget_accumulate_c);
 
@@ -916,7 +946,7 @@ pub unsafe extern "C" fn PMPI_Rput(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rput", Scope::Win(win), || {
+    let code = entry::run("MPI_Rput", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -942,7 +972,12 @@ pub unsafe extern "C" fn PMPI_Rput(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rput", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rput => PMPI_Rput);
 
@@ -958,7 +993,7 @@ pub unsafe extern "C" fn PMPI_Rput_c(
     win: c::Win,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPI_Rput_c", Scope::Win(win), || {
+    let code = entry::run("MPI_Rput_c", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -984,7 +1019,12 @@ pub unsafe extern "C" fn PMPI_Rput_c(
                 request,
             )
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPI_Rput_c", code, request, &[]) };
+    }
+    code
 }
 alias!(MPI_Rput_c => PMPI_Rput_c);
 
@@ -997,7 +1037,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1007,7 +1047,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate => PMPI_Win_allocate);
 
@@ -1020,7 +1063,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1030,7 +1073,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_c(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_c => PMPI_Win_allocate_c);
 
@@ -1043,7 +1089,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_shared", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1053,7 +1099,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_shared", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_shared => PMPI_Win_allocate_shared);
 
@@ -1066,7 +1115,7 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
     baseptr: *mut c_void,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_allocate_shared_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1076,7 +1125,10 @@ pub unsafe extern "C" fn PMPI_Win_allocate_shared_c(
             let win = check::out(win, "win")?;
             calls::rma::win_allocate_shared(size, disp_unit, info, comm, baseptr, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_allocate_shared_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_allocate_shared_c => PMPI_Win_allocate_shared_c);
 
@@ -1115,7 +1167,7 @@ pub unsafe extern "C" fn PMPI_Win_create(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1125,7 +1177,10 @@ pub unsafe extern "C" fn PMPI_Win_create(
             let win = check::out(win, "win")?;
             calls::rma::win_create(base, size, disp_unit, info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create => PMPI_Win_create);
 
@@ -1138,7 +1193,7 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create_c", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1148,7 +1203,10 @@ pub unsafe extern "C" fn PMPI_Win_create_c(
             let win = check::out(win, "win")?;
             calls::rma::win_create(base, size, disp_unit, info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create_c", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create_c => PMPI_Win_create_c);
 
@@ -1158,7 +1216,7 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
     comm: c::Comm,
     win: *mut c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Win_create_dynamic", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1167,7 +1225,10 @@ pub unsafe extern "C" fn PMPI_Win_create_dynamic(
             let win = check::out(win, "win")?;
             calls::rma::win_create_dynamic(info, comm, win)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_create_dynamic", code, win.cast()) };
+    code
 }
 alias!(MPI_Win_create_dynamic => PMPI_Win_create_dynamic);
 
@@ -1273,7 +1334,7 @@ alias!(MPI_Win_free => PMPI_Win_free);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -> c_int {
-    entry::run("MPI_Win_get_group", Scope::Win(win), || {
+    let code = entry::run("MPI_Win_get_group", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1281,13 +1342,16 @@ pub unsafe extern "C" fn PMPI_Win_get_group(win: c::Win, group: *mut c::Group) -
             let group = check::out(group, "group")?;
             calls::rma::win_get_group(win, group)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_get_group", code, group.cast()) };
+    code
 }
 alias!(MPI_Win_get_group => PMPI_Win_get_group);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info) -> c_int {
-    entry::run("MPI_Win_get_info", Scope::Win(win), || {
+    let code = entry::run("MPI_Win_get_info", Scope::Win(win), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -1295,7 +1359,10 @@ pub unsafe extern "C" fn PMPI_Win_get_info(win: c::Win, info_used: *mut c::Info)
             let info_used = check::out(info_used, "info_used")?;
             calls::rma::win_get_info(win, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Win_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_Win_get_info => PMPI_Win_get_info);
 

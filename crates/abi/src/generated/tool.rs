@@ -197,7 +197,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
     bind: *mut c_int,
     scope: *mut c_int,
 ) -> c_int {
-    entry::run("MPI_T_cvar_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_cvar_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
@@ -214,7 +214,10 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_info(
                 scope,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_cvar_get_info", code, datatype.cast()) };
+    code
 }
 alias!(MPI_T_cvar_get_info => PMPI_T_cvar_get_info);
 
@@ -330,13 +333,16 @@ pub unsafe extern "C" fn PMPI_T_event_callback_get_info(
     cb_safety: c_int,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_T_event_callback_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_event_callback_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info_used = Optional::new(info_used);
             calls::tool::t_event_callback_get_info(event_registration, cb_safety, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_event_callback_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_T_event_callback_get_info => PMPI_T_event_callback_get_info);
 
@@ -399,7 +405,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     desc_len: *mut c_int,
     bind: *mut c_int,
 ) -> c_int {
-    entry::run("MPI_T_event_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_event_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
@@ -428,7 +434,10 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
                 bind,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_event_get_info", code, info.cast()) };
+    code
 }
 alias!(MPI_T_event_get_info => PMPI_T_event_get_info);
 
@@ -513,13 +522,16 @@ pub unsafe extern "C" fn PMPI_T_event_handle_get_info(
     event_registration: c::ToolHandle,
     info_used: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_T_event_handle_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_event_handle_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let info_used = Optional::new(info_used);
             calls::tool::t_event_handle_get_info(event_registration, info_used)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_event_handle_get_info", code, info_used.cast()) };
+    code
 }
 alias!(MPI_T_event_handle_get_info => PMPI_T_event_handle_get_info);
 
@@ -641,7 +653,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
     continuous: *mut c_int,
     atomic: *mut c_int,
 ) -> c_int {
-    entry::run("MPI_T_pvar_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_pvar_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
@@ -661,7 +673,10 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_info(
                 desc_len, bind, readonly, continuous, atomic,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_pvar_get_info", code, datatype.cast()) };
+    code
 }
 alias!(MPI_T_pvar_get_info => PMPI_T_pvar_get_info);
 
@@ -832,7 +847,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
     max_ticks: *mut c::Count,
     info: *mut c::Info,
 ) -> c_int {
-    entry::run("MPI_T_source_get_info", Scope::Tool, || {
+    let code = entry::run("MPI_T_source_get_info", Scope::Tool, || {
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
             let name = Optional::new(name);
@@ -855,7 +870,10 @@ pub unsafe extern "C" fn PMPI_T_source_get_info(
                 info,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_T_source_get_info", code, info.cast()) };
+    code
 }
 alias!(MPI_T_source_get_info => PMPI_T_source_get_info);
 

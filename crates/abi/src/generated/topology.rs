@@ -42,7 +42,7 @@ pub unsafe extern "C" fn PMPI_Cart_create(
     reorder: c_int,
     comm_cart: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Cart_create", Scope::Comm(comm_old), || {
+    let code = entry::run("MPI_Cart_create", Scope::Comm(comm_old), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -53,7 +53,10 @@ pub unsafe extern "C" fn PMPI_Cart_create(
             let comm_cart = check::out(comm_cart, "comm_cart")?;
             calls::topology::cart_create(comm_old, ndims, dims, periods, reorder != 0, comm_cart)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Cart_create", code, comm_cart.cast()) };
+    code
 }
 alias!(MPI_Cart_create => PMPI_Cart_create);
 
@@ -148,7 +151,7 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
     remain_dims: *const c_int,
     newcomm: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Cart_sub", Scope::Comm(comm), || {
+    let code = entry::run("MPI_Cart_sub", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -156,7 +159,10 @@ pub unsafe extern "C" fn PMPI_Cart_sub(
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::topology::cart_sub(comm, remain_dims, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Cart_sub", code, newcomm.cast()) };
+    code
 }
 alias!(MPI_Cart_sub => PMPI_Cart_sub);
 
@@ -200,7 +206,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
     reorder: c_int,
     comm_dist_graph: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Dist_graph_create", Scope::Comm(comm_old), || {
+    let code = entry::run("MPI_Dist_graph_create", Scope::Comm(comm_old), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -222,7 +228,10 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create(
                 comm_dist_graph,
             )
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Dist_graph_create", code, comm_dist_graph.cast()) };
+    code
 }
 alias!(MPI_Dist_graph_create => PMPI_Dist_graph_create);
 
@@ -239,7 +248,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
     reorder: c_int,
     comm_dist_graph: *mut c::Comm,
 ) -> c_int {
-    entry::run(
+    let code = entry::run(
         "MPI_Dist_graph_create_adjacent",
         Scope::Comm(comm_old),
         || {
@@ -267,7 +276,16 @@ pub unsafe extern "C" fn PMPI_Dist_graph_create_adjacent(
                 )
             }
         },
-    )
+    );
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe {
+        crate::handle::made::note(
+            "MPI_Dist_graph_create_adjacent",
+            code,
+            comm_dist_graph.cast(),
+        )
+    };
+    code
 }
 alias!(MPI_Dist_graph_create_adjacent => PMPI_Dist_graph_create_adjacent);
 
@@ -334,7 +352,7 @@ pub unsafe extern "C" fn PMPI_Graph_create(
     reorder: c_int,
     comm_graph: *mut c::Comm,
 ) -> c_int {
-    entry::run("MPI_Graph_create", Scope::Comm(comm_old), || {
+    let code = entry::run("MPI_Graph_create", Scope::Comm(comm_old), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -344,7 +362,10 @@ pub unsafe extern "C" fn PMPI_Graph_create(
             let comm_graph = check::out(comm_graph, "comm_graph")?;
             calls::topology::graph_create(comm_old, nnodes, index, edges, reorder != 0, comm_graph)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPI_Graph_create", code, comm_graph.cast()) };
+    code
 }
 alias!(MPI_Graph_create => PMPI_Graph_create);
 

@@ -15,7 +15,7 @@ use weft_matching::Handle;
 
 use super::at_once::Received;
 use super::envelope::{Envelope, MessageKind};
-use super::on_complete::OnComplete;
+use super::on_complete::{OnComplete, PersistentOperation};
 use super::protocol::Protocol;
 use super::status::{Outcome, Status};
 use crate::buffer::{self, Buffer};
@@ -362,6 +362,13 @@ impl Request {
         self.context
     }
 
+    /// Whether the program has a handle of it: it is no part of another one, and was not freed.
+    pub(super) fn is_the_programs(&self) -> bool {
+        let due = &self.on_complete;
+        !self.has_on_complete
+            || !due.detached && due.run.is_none() && due.follower.is_none() && due.part.is_none()
+    }
+
     /// What translates peers to ranks, where they differ.
     pub(super) fn group(&self) -> Option<&Group> {
         self.group.as_deref()
@@ -520,6 +527,13 @@ impl Request {
     /// What it does.
     pub(super) fn work(&self) -> &Work {
         &self.work
+    }
+
+    /// Whether it is a collective.
+    pub(super) fn is_collective(&self) -> bool {
+        let kept = self.on_complete.persistent.as_deref();
+        matches!(self.work, Work::Schedule)
+            || self.has_on_complete && matches!(kept, Some(PersistentOperation::Collective { .. }))
     }
 
     /// Whether a receive may be posted for it later: it can be started again, or is a collective.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use weft_launch::bootstrap;
+use weft_launch::bootstrap::{self, Launcher};
+use weft_launch::check_mode::{CheckMode, STRICT_EXIT};
 use weft_launch::runtime::Runtime;
+use weft_mpi::left_over::{self, Owner, Report};
 use weft_mpi::{Error, ErrorClass, Result};
 use weft_service::Node;
 
@@ -139,5 +141,51 @@ impl Environment {
 /// What a rank does last, process or thread.
 pub(super) fn leave(state: &RankState) -> Result<()> {
     state.settle();
-    state.process().finish()
+    let process = state.process();
+    process.meet()?;
+    // Threads of a test tell nothing.
+    if let Some(launcher) = state.launcher() {
+        tell_left_over(state, &**launcher);
+    }
+    process.announce_exit();
+    Ok(())
+}
+
+/// Tells what is left over: messages never received, requests never completed. Other objects free themselves. All ranks
+/// of the job take part, whatever their programs are written in.
+fn tell_left_over(state: &RankState, launcher: &dyn Launcher) {
+    let mode = CheckMode::of_environment();
+    let process = state.process();
+    let world = process.world();
+    let owner = |context: u32| {
+        let comms = [process.world(), process.itself()];
+        let comm = comms
+            .into_iter()
+            .find(|comm| comm.known_context() == Some(context))?;
+        let name = comm.extras().name();
+        Some(Owner {
+            name,
+            comm: Some(comm),
+        })
+    };
+    let mut report = Report::default();
+    if mode.is_on() {
+        report.add_messages(process, &owner);
+        report.add_requests(process, &owner, &|_| None, mode.is_full());
+    }
+    // Who is lost meanwhile is told of elsewhere.
+    let Ok(compared) = left_over::compare(&world, report.likeness()) else {
+        return;
+    };
+    if let Some(text) = report.of_rank(&compared, world.rank(), world.size()) {
+        eprint!("{text}");
+    }
+    if compared.ranks > 0 && mode.strict {
+        // Once all have told theirs.
+        let met = process.meet();
+        if compared.first || met.is_err() {
+            launcher.abort(i32::from(STRICT_EXIT), "--check=strict");
+            std::process::exit(i32::from(STRICT_EXIT));
+        }
+    }
 }

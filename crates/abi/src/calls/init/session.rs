@@ -33,6 +33,9 @@ pub fn session_finalize(mut session: InOut<c::Session>) -> Checked<()> {
     check::session(session.get(), "session")?;
     handle::remove::<SessionObject>(session.get().0);
     session.set(k::MPI_SESSION_NULL);
+    if let Some(runtime) = state::runtime().filter(|_| state::is_last_session()) {
+        check::left_over::at_session_end(runtime);
+    }
     state::end_session();
     Ok(())
 }

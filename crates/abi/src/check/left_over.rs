@@ -1,0 +1,206 @@
+//! What is left over when the process finalises: told once for all ranks that have the same.
+//!
+//! | told | by default | by `mpiexec --check` |
+//! |---|---|---|
+//! | messages never received, requests never completed, messages probed and never received | yes | yes, with the calls that made them |
+//! | windows, files, communicators, datatypes, groups, operations never freed | those that the program itself has made | those of its libraries, too |
+//! | persistent requests, info objects, error handlers, key values never freed | no | yes |
+//!
+//! A library that keeps a communicator until the process ends is no mistake that whoever runs the program can mend; what
+//! functions free that are called when the attributes of `MPI_COMM_SELF` go is not left over.
+
+use std::collections::BTreeMap;
+
+use weft_launch::check_mode::STRICT_EXIT;
+use weft_mpi::left_over::{self, Owner, Report};
+
+use super::{mode, under_way};
+use crate::handle::ObjectKind;
+use crate::handle::made::{self, Thing};
+use crate::state::{self, Runtime};
+
+/// Ranks that tell what a session has left: they do not compare.
+const TELLERS: u32 = 4;
+
+/// Kinds of things, in words: one, several, what was not done; and whether the usual checks tell them.
+const KINDS: [(Thing, &str, &str, &str, bool); 10] = [
+    (
+        Thing::Object(ObjectKind::Message),
+        "matched message",
+        "matched messages",
+        "never received",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Win),
+        "window",
+        "windows",
+        "never freed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::File),
+        "file",
+        "files",
+        "never closed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Comm),
+        "communicator",
+        "communicators",
+        "never freed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Datatype),
+        "datatype",
+        "datatypes",
+        "never freed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Group),
+        "group",
+        "groups",
+        "never freed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Op),
+        "operation",
+        "operations",
+        "never freed",
+        true,
+    ),
+    (
+        Thing::Object(ObjectKind::Info),
+        "info object",
+        "info objects",
+        "never freed",
+        false,
+    ),
+    (
+        Thing::Object(ObjectKind::Errhandler),
+        "error handler",
+        "error handlers",
+        "never freed",
+        false,
+    ),
+    (
+        Thing::KeyValue,
+        "key value",
+        "key values",
+        "never freed",
+        false,
+    ),
+];
+
+/// A context in words, if it is one of the program's communicators, files or windows.
+fn owner(context: u32) -> Option<Owner> {
+    if let Some((_, comm)) = state::comm_of_context(context) {
+        let name = match comm.extras().name() {
+            name if name.is_empty() => "a communicator without name".to_owned(),
+            name => name,
+        };
+        return Some(Owner {
+            name,
+            comm: Some(comm),
+        });
+    }
+    let name = match (
+        state::file_of_context(context),
+        state::window_of_context(context),
+    ) {
+        (Some(_), _) => "a file",
+        (None, Some(_)) => "a window",
+        (None, None) => return None,
+    };
+    Some(Owner {
+        name: name.to_owned(),
+        comm: None,
+    })
+}
+
+/// What is left over here and now.
+fn report(runtime: &Runtime) -> Report {
+    let mut report = Report::default();
+    let full = mode().is_full();
+    report.add_messages(&runtime.process, &owner);
+    report.add_requests(&runtime.process, &owner, &under_way::made, full);
+    let mut places: BTreeMap<usize, BTreeMap<String, usize>> = BTreeMap::new();
+    for (thing, made) in made::list() {
+        let Some(kind) = KINDS.iter().position(|kind| kind.0 == thing) else {
+            continue;
+        };
+        let usual = KINDS[kind].4;
+        if full || usual && (made.is_the_programs() || thing == KINDS[0].0) {
+            *places
+                .entry(kind)
+                .or_default()
+                .entry(made.describe())
+                .or_default() += 1;
+        }
+    }
+    for (kind, places) in &places {
+        let (_, one, many, what, _) = KINDS[*kind];
+        report.add_things((one, many), what, places);
+    }
+    report
+}
+
+/// Tells what is left over at `MPI_Finalize`. All ranks of the world call it, also those that check nothing.
+pub fn at_finalize(runtime: &Runtime) {
+    // What is made by sessions that go on is not left over yet.
+    let looked = mode().is_on() && !state::has_sessions();
+    let report = if looked {
+        report(runtime)
+    } else {
+        Report::default()
+    };
+    let world = &runtime.world;
+    // Who is lost meanwhile is told of elsewhere.
+    let Ok(compared) = left_over::compare(world, report.likeness()) else {
+        return;
+    };
+    if let Some(text) = report.of_rank(&compared, world.rank(), world.size()) {
+        state::warn(&text);
+    }
+    if compared.ranks > 0 && mode().strict {
+        // Once all have told theirs.
+        let met = runtime.process.meet();
+        if compared.first || met.is_err() {
+            fail();
+        }
+    }
+}
+
+/// Tells what is left over when the last session ends and nothing else goes on. Each rank by itself: they do not wait for
+/// each other here.
+pub fn at_session_end(runtime: &Runtime) {
+    let rank = runtime.world.rank();
+    if !mode().is_on() {
+        return;
+    }
+    let report = report(runtime);
+    if report.is_empty() {
+        return;
+    }
+    if rank < TELLERS {
+        let size = runtime.world.size();
+        state::warn(&report.text(&format!(
+            "left over by rank {rank} of {size} at MPI_Session_finalize"
+        )));
+    }
+    if mode().strict {
+        fail();
+    }
+}
+
+/// Fails the job for a finding.
+pub fn fail() -> ! {
+    state::abort(
+        i32::from(STRICT_EXIT),
+        "weft: the job fails for what was found (--check=strict)\n",
+    )
+}

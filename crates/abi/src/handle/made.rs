@@ -1,0 +1,137 @@
+//! Objects that the program has made and not freed: by which call, and where.
+//!
+//! Entry points of calls that make an object [note](note) it; whoever frees it has it [forgotten](forget). What is here when
+//! the process finalises is [left over](crate::check::left_over).
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use weft_sys::call_site::CallSite;
+
+use super::{ObjectKind, kind_of};
+use crate::check;
+use crate::generated::constants::MPI_SUCCESS;
+
+/// Key values are numbered apart from handles.
+const KEY_VALUE: usize = 1 << 31;
+
+/// How an object was made.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Made {
+    /// By this function.
+    pub call: &'static str,
+    /// At this place, if it can be known.
+    pub place: Option<CallSite>,
+}
+
+impl Made {
+    /// By this function, and where the program is.
+    pub fn here(call: &'static str) -> Self {
+        Self {
+            call,
+            place: CallSite::of_caller(),
+        }
+    }
+
+    /// Whether it was made by the code of the program itself, not by a library.
+    pub fn is_the_programs(&self) -> bool {
+        self.place.is_some_and(|place| place.is_in_program())
+    }
+
+    /// "MPI_Comm_dup at heat.c:17 (setup)".
+    pub fn describe(&self) -> String {
+        match self.place {
+            Some(place) => format!("{} at {place}", self.call),
+            None => self.call.to_owned(),
+        }
+    }
+}
+
+/// A kind of thing that a program makes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Thing {
+    /// An object with a handle of this kind.
+    Object(ObjectKind),
+    /// A key value.
+    KeyValue,
+}
+
+static ALL: LazyLock<Mutex<HashMap<usize, Made>>> = LazyLock::new(Mutex::default);
+
+fn all() -> MutexGuard<'static, HashMap<usize, Made>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A call has ended with this code; where its result is, the handle of an object stands if it has succeeded.
+///
+/// # Safety
+/// If the code is `MPI_SUCCESS`, the address may be read as a handle.
+#[inline(never)]
+pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
+    if code != MPI_SUCCESS || !check::mode().is_on() || address.is_null() {
+        return;
+    }
+    // SAFETY: as the caller promises.
+    let handle = unsafe { address.read_unaligned() };
+    // What is predefined is no object of the program.
+    if kind_of(handle).is_some() {
+        all().insert(handle, Made::here(call));
+    }
+}
+
+/// The object is freed, or was told to be.
+pub fn forget(handle: usize) {
+    all().remove(&handle);
+}
+
+/// A key value was made.
+pub fn note_key(call: &'static str, key: c_int) {
+    if check::mode().is_on() {
+        all().insert(KEY_VALUE | key as usize, Made::here(call));
+    }
+}
+
+/// A key value was freed.
+pub fn forget_key(key: c_int) {
+    all().remove(&(KEY_VALUE | key as usize));
+}
+
+/// What was made and not freed.
+pub fn list() -> Vec<(Thing, Made)> {
+    let all = all();
+    let things = all.iter().filter_map(|(handle, made)| {
+        let thing = match handle & KEY_VALUE {
+            0 => Thing::Object(kind_of(*handle)?),
+            _ => Thing::KeyValue,
+        };
+        Some((thing, *made))
+    });
+    things.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_freed_or_predefined_is_not_listed() {
+        let count = |call| list().iter().filter(|(_, made)| made.call == call).count();
+        let handle = super::super::pack(ObjectKind::Info, 7, 3);
+        for (code, handle) in [
+            (MPI_SUCCESS, handle),
+            (1, super::super::pack(ObjectKind::Info, 8, 3)),
+            (MPI_SUCCESS, crate::generated::constants::MPI_INFO_NULL.0),
+        ] {
+            // SAFETY: a variable.
+            unsafe { note("here", code, &raw const handle) };
+        }
+        assert_eq!(count("here"), 1);
+        forget(handle);
+        assert_eq!(count("here"), 0);
+        note_key("key", 0x1000);
+        assert_eq!(count("key"), 1);
+        forget_key(0x1000);
+        assert_eq!(count("key"), 0);
+    }
+}

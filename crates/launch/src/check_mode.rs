@@ -1,0 +1,102 @@
+//! Mode of the checks: what is checked of a program besides its arguments, and what a finding means (`mpiexec --check`).
+
+use std::fmt;
+
+/// The variable that a rank reads it from.
+pub const VARIABLE: &str = "WEFT_CHECK";
+
+/// The exit code of a job that a finding has failed (`--check=strict`).
+pub const STRICT_EXIT: u8 = 120;
+
+/// How much is checked.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub enum Extent {
+    /// Nothing.
+    Off,
+    /// What costs nothing that anybody notices.
+    #[default]
+    Usual,
+    /// All, for development.
+    Full,
+}
+
+/// What `--check` was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CheckMode {
+    /// How much is checked.
+    pub extent: Extent,
+    /// Whether a finding fails the job.
+    pub strict: bool,
+}
+
+impl CheckMode {
+    /// Reads the value of the option: words with commas between them. `None` if a word is not known.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut mode = Self::default();
+        for word in text.split(',') {
+            match word.trim() {
+                "off" | "0" => mode.extent = Extent::Off,
+                "usual" => mode.extent = Extent::Usual,
+                "full" | "1" => mode.extent = Extent::Full,
+                "strict" => mode.strict = true,
+                _ => return None,
+            }
+        }
+        Some(mode)
+    }
+
+    /// The mode of this process.
+    #[must_use]
+    pub fn of_environment() -> Self {
+        let text = std::env::var(VARIABLE).unwrap_or_default();
+        // The launcher has refused what is wrong; others may set what they like.
+        Self::parse(&text).unwrap_or_default()
+    }
+
+    /// Whether anything is checked.
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self.extent != Extent::Off
+    }
+
+    /// Whether everything is.
+    #[must_use]
+    pub fn is_full(self) -> bool {
+        self.extent == Extent::Full
+    }
+}
+
+impl fmt::Display for CheckMode {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self.extent {
+            Extent::Off => "off",
+            Extent::Usual => "usual",
+            Extent::Full => "full",
+        })?;
+        out.write_str(if self.strict { ",strict" } else { "" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_what_is_read() {
+        for (text, extent, strict) in [
+            ("off", Extent::Off, false),
+            ("0", Extent::Off, false),
+            ("1", Extent::Full, false),
+            ("strict", Extent::Usual, true),
+            ("full,strict", Extent::Full, true),
+            ("strict,full", Extent::Full, true),
+        ] {
+            let mode = CheckMode::parse(text).expect(text);
+            assert_eq!(mode, CheckMode { extent, strict });
+            assert_eq!(CheckMode::parse(&mode.to_string()), Some(mode));
+        }
+        assert_eq!(CheckMode::parse("ful"), None);
+        assert_eq!(CheckMode::parse(""), None);
+    }
+}

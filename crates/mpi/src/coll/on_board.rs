@@ -503,7 +503,7 @@ fn fold(
     // What others may change meanwhile is copied once, and combined then.
     let mut scratch = epoch.take_scratch();
     let folded = match receive {
-        Buffer::Flat(into) => fold_into(epoch, data, count, reduction, *into, &mut scratch),
+        Buffer::Flat(into, _) => fold_into(epoch, data, count, reduction, *into, &mut scratch),
         Buffer::Typed(typed) => {
             let mut packed = vec![0; typed.bytes()];
             let into = buffer::region_of(&mut packed);

@@ -67,8 +67,9 @@ impl Core {
     /// A message of any kind.
     #[inline(never)]
     fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        if let Some((context, tag)) = Envelope::eager_from_head(head) {
-            return self.arrive(from, Envelope::eager(context, tag, 0), data);
+        if let Some((context, tag, signature)) = Envelope::eager_from_head(head) {
+            let envelope = Envelope::eager(context, tag, 0).of(signature);
+            return self.arrive(from, envelope, data);
         }
         match Envelope::from_head(head) {
             Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
@@ -223,7 +224,7 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.deliver(from, envelope.tag, envelope.size, data) {
+        if slot.deliver(from, envelope, data) {
             let has_more = slot.complete();
             if self.events.wants(EventKind::Completed) {
                 self.note_completed(id);

@@ -398,7 +398,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
     #[inline]
     pub fn write(&mut self, length: usize, offset: usize, part: &Buffer) -> Result<()> {
         let fits = match part {
-            Buffer::Flat(region) => self.place().board.write(length, offset, region),
+            Buffer::Flat(region, _) => self.place().board.write(length, offset, region),
             Buffer::Typed(typed) => {
                 let mut scratch = std::mem::take(&mut self.engine.core.boards.scratch);
                 let packed = scratch.get_mut(..typed.bytes()).map(buffer::region_of);

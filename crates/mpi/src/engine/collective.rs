@@ -153,7 +153,7 @@ impl Engine {
                 run.begin_transfer();
                 let (peer, region) = (run.context().peer(*to), run.region(*from)?);
                 let mode = SendMode::Standard;
-                match self.start_send(mode, Buffer::Flat(region), context, peer, tag)? {
+                match self.start_send(mode, Buffer::untyped(region), context, peer, tag)? {
                     None => _ = self.core.runs.end_transfer(id, None, 0, None),
                     Some(request) => self.adopt(request, id),
                 }
@@ -162,7 +162,7 @@ impl Engine {
                 run.begin_transfer();
                 let (peer, region) = (run.context().peer(*from), run.region(*into)?);
                 let request =
-                    self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
+                    self.start_receive(Buffer::untyped(region), context, Some(peer), Some(tag), None)?;
                 self.adopt(request, id);
             }
             Step::Copy { from, into } => {

@@ -10,7 +10,7 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Kept, Sending, Work, truncated};
+use super::request::{Kept, Sending, Work, of_another_type, truncated};
 use super::request_id::RequestId;
 use super::status::Status;
 use super::unexpected::Unexpected;
@@ -46,9 +46,10 @@ impl Engine {
             self.note_far(to, size);
         }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
-            let head = Envelope::eager(context, tag, size as u64).to_head();
+            let envelope = Envelope::eager(context, tag, size as u64);
+            let head = envelope.of(buffer.code()).to_head();
             let posted = match &buffer {
-                Buffer::Flat(region) => {
+                Buffer::Flat(region, _) => {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
                 Buffer::Typed(typed) => {
@@ -87,10 +88,10 @@ impl Engine {
             return Err(error);
         }
         self.core.requests.check_room()?;
-        let size = buffer.bytes();
+        let (size, signature) = (buffer.bytes(), buffer.code());
         let bytes = match buffer {
             other if mode == SendMode::Buffered => Bytes::Owned(other.packed()?),
-            Buffer::Flat(region) => Bytes::Lent(region),
+            Buffer::Flat(region, _) => Bytes::Lent(region),
             Buffer::Typed(typed) if protocol == Protocol::Rendezvous => Bytes::Elements(typed),
             Buffer::Typed(typed) => Bytes::Owned(typed.packed()?),
         };
@@ -101,7 +102,7 @@ impl Engine {
                 Kept::Lent(Buffer::Typed(typed)),
             ),
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
-                (protocol, Load::None, Kept::Lent(Buffer::Flat(region)))
+                (protocol, Load::None, Kept::Lent(Buffer::untyped(region)))
             }
             (Protocol::Rendezvous, Bytes::Owned(bytes)) => {
                 (protocol, Load::None, Kept::Owned(bytes))
@@ -119,7 +120,7 @@ impl Engine {
             .core
             .requests
             .insert(context, None, Work::Send(sending));
-        let mut envelope = Envelope::eager(context, tag, size as u64);
+        let mut envelope = Envelope::eager(context, tag, size as u64).of(signature);
         envelope.request = request;
         envelope.token = token;
         envelope.kind = match protocol {
@@ -277,6 +278,8 @@ impl Engine {
         let fitted = buffer.fill(data);
         let outcome = if fitted < data.len() {
             Err(truncated(message.from, envelope.tag, envelope.size, fitted))
+        } else if !buffer.takes(envelope.signature, envelope.size) {
+            Err(of_another_type(message.from, envelope, buffer))
         } else {
             Ok(Status {
                 source: rank_of(message.from),

@@ -122,18 +122,15 @@ impl Buffer {
         }
     }
 
-    /// Whether a message of so many bytes with this code may be received here.
+    /// Whether data of this code are certainly what is expected here: the usual case of [`takes`](Self::takes).
     #[inline]
-    pub(crate) fn takes(&self, code: SignatureCode, bytes: u64) -> bool {
-        match self {
-            Self::Flat(_, own) if *own == code => true,
-            _ => self.takes_another(code, bytes),
-        }
+    pub(crate) fn expects(&self, code: SignatureCode) -> bool {
+        matches!(self, Self::Flat(_, own) if *own == code)
     }
 
-    #[inline(never)]
-    fn takes_another(&self, code: SignatureCode, bytes: u64) -> bool {
-        if bytes == 0 || code == SignatureCode::UNKNOWN {
+    /// Whether a message of so many bytes with this code may be received here.
+    pub(crate) fn takes(&self, code: SignatureCode, bytes: u64) -> bool {
+        if self.expects(code) || bytes == 0 || code == SignatureCode::UNKNOWN {
             return true;
         }
         match self {

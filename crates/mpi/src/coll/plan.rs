@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::datatype::Datatype;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::Result;
 use crate::memory;
 use crate::op::Op;
@@ -191,6 +192,7 @@ impl Plan {
             name: self.name,
             steps: self.steps,
             scratch_bytes: self.scratch,
+            note: CollectiveNote::NOTHING,
         })
     }
 }

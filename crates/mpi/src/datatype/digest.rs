@@ -112,7 +112,10 @@ impl SignatureCode {
         }
         let one = self.basic().map(representation);
         // A number that is no datatype is none of ours: it says nothing.
-        one.is_none() || other.basic().is_none_or(|other| one == Some(representation(other)))
+        one.is_none()
+            || other
+                .basic()
+                .is_none_or(|other| one == Some(representation(other)))
     }
 
     /// What it stands for, as a message to people says it.

@@ -176,7 +176,8 @@ impl Signature {
                 Shape::Basic(basic) => {
                     let one = Digest::of(*basic);
                     let size = basic.size() as u64;
-                    return (left.is_multiple_of(size)).then(|| digest.then(one.times(left / size)));
+                    return (left.is_multiple_of(size))
+                        .then(|| digest.then(one.times(left / size)));
                 }
                 Shape::Repeat(body) => node = body,
                 Shape::Sequence(parts) => {

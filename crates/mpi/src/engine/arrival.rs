@@ -68,7 +68,11 @@ impl Core {
     #[inline(never)]
     fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
         if let Some((context, tag, signature)) = Envelope::eager_from_head(head) {
-            let envelope = Envelope::eager(context, tag, 0).of(signature);
+            let (words, _) = head.as_chunks::<8>();
+            let envelope = Envelope {
+                token: Token(u64::from_le_bytes(words[3])),
+                ..Envelope::eager(context, tag, 0).of(signature)
+            };
             return self.arrive(from, envelope, data);
         }
         match Envelope::from_head(head) {
@@ -76,6 +80,7 @@ impl Core {
             Some(envelope) => match envelope.kind {
                 MessageKind::Piece => self.piece(from, &envelope, data),
                 MessageKind::Cts => self.asked(from, &envelope),
+                MessageKind::Mismatch => self.hear_of_mismatch(from, &envelope, data),
                 _ => self.sent(from, envelope.request, envelope.token),
             },
             None => self.other_message(from, head, data),

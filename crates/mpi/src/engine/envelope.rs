@@ -13,6 +13,7 @@
 use weft_fabric::{Head, Token};
 
 use super::request_id::RequestId;
+use super::schedule::TAG_BIT_OF_OTHERS;
 use crate::datatype::SignatureCode;
 
 /// Bits of the size of a message: more than any memory has.
@@ -35,6 +36,8 @@ pub(crate) enum MessageKind {
     Cts,
     /// A part of the data, to the receive `request`. `size` is the number of bytes before it.
     Piece,
+    /// Collectives of a context do not fit each other: the data say how, `size` is the class of the error.
+    Mismatch,
 }
 
 impl MessageKind {
@@ -47,6 +50,7 @@ impl MessageKind {
             5 => Self::RtsPieces,
             6 => Self::Cts,
             7 => Self::Piece,
+            8 => Self::Mismatch,
             _ => return None,
         })
     }
@@ -60,13 +64,14 @@ impl MessageKind {
             Self::RtsPieces => 5,
             Self::Cts => 6,
             Self::Piece => 7,
+            Self::Mismatch => 8,
         }
     }
 
     /// Whether it heads a message, which is matched; else something that belongs to a message.
     #[inline]
     pub(crate) fn is_message(self) -> bool {
-        !matches!(self, Self::Fin | Self::Cts | Self::Piece)
+        !matches!(self, Self::Fin | Self::Cts | Self::Piece | Self::Mismatch)
     }
 
     /// Whether the data wait at the sender.
@@ -162,6 +167,12 @@ impl Envelope {
         head
     }
 
+    /// Whether it belongs to a collective: in the place of the signature is the digest of its note, and, if it is eager, the
+    /// note as token.
+    pub(crate) fn is_of_collective(&self) -> bool {
+        self.context & 1 == 1 && (0..TAG_BIT_OF_OTHERS).contains(&self.tag)
+    }
+
     /// This, of data with this signature.
     #[inline]
     pub(crate) fn of(self, signature: SignatureCode) -> Self {
@@ -241,7 +252,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         let mut head = Envelope::eager(1, 2, 3).to_head();
-        for kind in (0..=255u8).filter(|kind| !(1..=7).contains(kind)) {
+        for kind in (0..=255u8).filter(|kind| !(1..=8).contains(kind)) {
             head[0] = kind;
             assert_eq!(Envelope::from_head(&head), None);
         }

@@ -14,6 +14,7 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::at_once::Received;
+use super::collective_mismatch;
 use super::envelope::{Envelope, MessageKind};
 use super::on_complete::OnComplete;
 use super::protocol::Protocol;
@@ -604,8 +605,8 @@ impl Request {
         self.outcome.bytes = fitted as u64;
         if fitted < data.len() {
             self.outcome.error = Some(truncated(from, envelope.tag, envelope.size, fitted));
-        } else if !buffer.takes(envelope.signature, envelope.size) {
-            self.outcome.error = Some(of_another_type(from, envelope, buffer));
+        } else if !buffer.expects(envelope.signature) {
+            self.outcome.error = does_not_fit(from, envelope, buffer);
         }
         true
     }
@@ -625,10 +626,8 @@ impl Request {
         let fits = size.min(room);
         let error = if size > room {
             Some(truncated(from, tag, size, buffer.bytes()))
-        } else if !buffer.takes(envelope.signature, size) {
-            Some(of_another_type(from, envelope, buffer))
         } else {
-            None
+            does_not_fit(from, envelope, buffer)
         };
         self.outcome = Outcome {
             source: Some(from),
@@ -821,9 +820,19 @@ pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
     )
 }
 
+/// The error if the signature of a message, or the note of a collective, is not that of its receive.
+#[inline(never)]
+pub(super) fn does_not_fit(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Option<Error> {
+    if envelope.is_of_collective() {
+        return collective_mismatch::of_message(from, envelope, buffer.code());
+    }
+    let takes = buffer.takes(envelope.signature, envelope.size);
+    (!takes).then(|| of_another_type(from, envelope, buffer))
+}
+
 /// The message is in the buffer all the same, byte for byte.
 #[cold]
-pub(super) fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Error {
+fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Error {
     let (sent, expected) = (envelope.signature.name(), buffer.code().name());
     Error::new(
         ErrorClass::Type,
@@ -831,7 +840,11 @@ pub(super) fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) 
             "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} was sent as {sent} and is received as {expected}{}; the datatypes of both sides must consist of the same basic elements in the same order: receive it as what it was sent, or send and receive it as MPI_BYTE",
             envelope.size,
             envelope.tag,
-            if sent == expected { " in another order" } else { "" },
+            if sent == expected {
+                " in another order"
+            } else {
+                ""
+            },
         ),
     )
 }

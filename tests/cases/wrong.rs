@@ -1,0 +1,186 @@
+//! Wrong programs (`tests/wrong`) and right ones (`tests/right`): of each wrong one is said what must be said, of a right one
+//! nothing, ever.
+//!
+//! Each file begins with a comment that says how it is run and what must come of it. One file may have several cases:
+//!
+//! ```c
+//! /*
+//!  * run: 2 tags                     ranks, and the arguments of the program
+//!  * options: --check=strict         of mpiexec, if any
+//!  * exit: 35                        of mpiexec; 0 if it is not said
+//!  * says: rank 0: MPI_Recv          must stand in standard error, one line each, in any order
+//!  * never: warning                  must not
+//!  * run: 3 ring
+//!  * …
+//!  */
+//! ```
+//!
+//! What stands before the first `run` holds for all cases. Files are grouped by the word before the first hyphen. A right program
+//! ends with code 0 and nothing on standard error.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::Duration;
+
+use weft_tests::{build, root, run, tool};
+
+/// Longest time for one program: those that stand still are ended long before.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Programs that run at the same time: most of their time they wait.
+const AT_ONCE: usize = 3;
+
+/// One run of a program, and what must come of it.
+#[derive(Clone, Debug, Default)]
+struct Case {
+    ranks: u32,
+    arguments: Vec<String>,
+    options: Vec<String>,
+    exit: i32,
+    says: Vec<String>,
+    never: Vec<String>,
+}
+
+impl Case {
+    /// The cases of a file, by its first comment.
+    fn all_of(path: &Path) -> Vec<Self> {
+        let text = std::fs::read_to_string(path).expect("the file is there");
+        let comment = text
+            .strip_prefix("/*")
+            .and_then(|text| text.split_once("*/"));
+        let (comment, _) = comment.unwrap_or_else(|| panic!("{path:?} begins without a comment"));
+        let mut shared = Self::default();
+        let mut cases: Vec<Self> = Vec::new();
+        for line in comment.lines() {
+            let line = line.trim().trim_start_matches('*').trim();
+            let Some((key, value)) = line.split_once(": ") else {
+                continue;
+            };
+            let words = || value.split_whitespace().map(str::to_owned);
+            if key == "run" {
+                let mut words = words();
+                let ranks = words.next().and_then(|ranks| ranks.parse().ok());
+                cases.push(Self {
+                    ranks: ranks.unwrap_or_else(|| panic!("{path:?}: how many ranks? {line}")),
+                    arguments: words.collect(),
+                    ..shared.clone()
+                });
+                continue;
+            }
+            let case = cases.last_mut().unwrap_or(&mut shared);
+            match key {
+                "options" => case.options = words().collect(),
+                "exit" => case.exit = value.trim().parse().expect("a number"),
+                "says" => case.says.push(value.trim().to_owned()),
+                "never" => case.never.push(value.trim().to_owned()),
+                _ => panic!("{path:?}: {key} is no key of a case"),
+            }
+        }
+        assert!(!cases.is_empty(), "{path:?} says not how it is run");
+        cases
+    }
+
+    /// Runs it; what is not as it must be.
+    fn fails(&self, name: &str, program: &Path, is_right: bool) -> Option<String> {
+        let mut command = tool("mpiexec");
+        command
+            .args(["-n", &self.ranks.to_string()])
+            .args(&self.options)
+            .arg(program)
+            .args(&self.arguments);
+        let ended = run(&mut command, LIMIT);
+        let mut wrong = Vec::new();
+        if ended.code() != Some(self.exit) {
+            wrong.push(format!(
+                "exit code {:?} instead of {}",
+                ended.code(),
+                self.exit
+            ));
+        }
+        let err = &ended.err;
+        wrong.extend(
+            self.says
+                .iter()
+                .filter(|text| !err.contains(*text))
+                .map(|text| format!("does not say: {text}")),
+        );
+        wrong.extend(
+            self.never
+                .iter()
+                .filter(|text| err.contains(*text))
+                .map(|text| format!("says: {text}")),
+        );
+        if is_right && !err.is_empty() {
+            wrong.push("says something".to_owned());
+        }
+        (!wrong.is_empty()).then(|| {
+            format!(
+                "{name} {:?} with {} ranks:\n  {}\n--- out\n{}\n--- err\n{err}",
+                self.arguments,
+                self.ranks,
+                wrong.join("\n  "),
+                ended.out,
+            )
+        })
+    }
+}
+
+/// The programs of a folder whose name begins so.
+fn programs(folder: &str, group: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    let mut found: Vec<_> = paths
+        .filter(|path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.ends_with(".c") && name.starts_with(group)
+        })
+        .collect();
+    found.sort();
+    assert!(!found.is_empty(), "{folder} has no program {group}…");
+    found
+}
+
+fn check(folder: &str, group: &str) {
+    let mut cases = Vec::new();
+    for path in programs(folder, group) {
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let program = build(&format!("{folder}/{name}"), &["-g", "-pthread"]);
+        let all = Case::all_of(&path).into_iter();
+        cases.extend(all.map(|case| (name.clone(), program.clone(), case)));
+    }
+    cases.reverse();
+    let left = Mutex::new(cases);
+    let failures = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((name, program, case)) = { left.lock().expect("no panic").pop() } {
+                    let failure = case.fails(&name, &program, folder.ends_with("right"));
+                    failures.lock().expect("no panic").extend(failure);
+                }
+            });
+        }
+    });
+    let failures = failures.into_inner().expect("no panic");
+    assert!(
+        failures.is_empty(),
+        "{} cases are not as they must be:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn deadlocks_are_proven_and_explained() {
+    check("tests/wrong", "deadlock-");
+}
+
+#[test]
+fn nothing_is_said_of_right_programs() {
+    check("tests/right", "");
+}

@@ -16,7 +16,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use weft_mpi::datatype::Basic;
+use weft_mpi::datatype::{Basic, SignatureCode};
 use weft_mpi::op::Predefined;
 use weft_mpi::p2p::Received;
 use weft_mpi::rma::{TargetElement, Window};
@@ -34,20 +34,25 @@ const MOST: u64 = 1 << 20;
 /// Where addresses of so many elements certainly end before memory does.
 const LAST: usize = (1 << 47) - (256 << 20);
 
-/// The bytes of a buffer of few predefined elements that lie together.
+/// The bytes of a buffer of few predefined elements that lie together, and their signature.
 ///
 /// # Safety
 /// As for [`weft_mpi::Buffer::new`].
 #[inline(always)]
-unsafe fn bytes(address: *mut c_void, count: i64, datatype: c::Datatype) -> Option<Region> {
-    let size = state::dense_size(datatype);
+unsafe fn bytes(
+    address: *mut c_void,
+    count: i64,
+    datatype: c::Datatype,
+) -> Option<(Region, SignatureCode)> {
+    let (size, signature) = state::dense(datatype);
     let place = address.addr().wrapping_sub(PAGE);
     if size == 0 || count.cast_unsigned() > MOST || place > LAST {
         return None;
     }
     // SAFETY: `count` elements of `size` bytes, which lie one behind the other, stay valid until the operation has ended
     // (MPI 5.0, section 3.2.2).
-    Some(unsafe { Region::new(address.cast(), count as usize * size) })
+    let region = unsafe { Region::new(address.cast(), count as usize * size) };
+    Some((region, signature))
 }
 
 /// The communicator of a call.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weft_sys::span::{Region, SharedBytes};
 
-use crate::datatype::Datatype;
+use crate::datatype::{Datatype, SignatureCode};
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
@@ -15,8 +15,8 @@ const STAGED: usize = 16 << 10;
 /// The memory of a call: `(address, count, datatype)` of the standard.
 #[derive(Clone, Debug)]
 pub enum Buffer {
-    /// One span of bytes.
-    Flat(Region),
+    /// One span of bytes, and the code of their signature.
+    Flat(Region, SignatureCode),
     /// Elements with gaps.
     Typed(TypedBuffer),
 }
@@ -51,7 +51,7 @@ impl Buffer {
                 // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
                 // maker promises; `flat` names a span of them.
                 let region = unsafe { Region::new(address.wrapping_offset(offset), bytes) };
-                Self::Flat(region)
+                Self::Flat(region, datatype.code(count))
             }
             None => Self::Typed(TypedBuffer {
                 base: address,
@@ -81,7 +81,8 @@ impl Buffer {
             if fits || bytes == 0 {
                 // SAFETY: all bytes that the elements cover stay valid until the operation has ended, as the
                 // maker promises; `flat` names a span of them.
-                return Ok(Self::Flat(unsafe { Region::new(start, bytes) }));
+                let region = unsafe { Region::new(start, bytes) };
+                return Ok(Self::Flat(region, datatype.code(count)));
             }
         }
         // SAFETY: the caller promises the memory of `new` unless there is an error, and that is all that is asked.
@@ -104,12 +105,52 @@ impl Buffer {
         Ok(unsafe { Self::new(address, count, datatype) })
     }
 
+    /// Bytes of which nothing is known but how many.
+    #[must_use]
+    #[inline]
+    pub const fn untyped(region: Region) -> Self {
+        Self::Flat(region, SignatureCode::UNKNOWN)
+    }
+
+    /// The code of the signature of the data.
+    #[must_use]
+    #[inline]
+    pub fn code(&self) -> SignatureCode {
+        match self {
+            Self::Flat(_, code) => *code,
+            Self::Typed(typed) => typed.datatype.code(typed.count),
+        }
+    }
+
+    /// Whether data of this code are certainly what is expected here: the usual case of [`takes`](Self::takes).
+    #[inline]
+    pub(crate) fn expects(&self, code: SignatureCode) -> bool {
+        matches!(self, Self::Flat(_, own) if *own == code)
+    }
+
+    /// Whether a message of so many bytes with this code may be received here.
+    pub(crate) fn takes(&self, code: SignatureCode, bytes: u64) -> bool {
+        if self.expects(code) || bytes == 0 || code == SignatureCode::UNKNOWN {
+            return true;
+        }
+        match self {
+            // Of fewer bytes than there is room for, the code of several is not known.
+            Self::Flat(region, own) => {
+                own.is_of_several() && bytes != region.len() as u64 || code.fits(*own)
+            }
+            Self::Typed(typed) => {
+                let expected = typed.datatype.code_of_bytes(bytes);
+                expected.is_some_and(|expected| code.fits(expected))
+            }
+        }
+    }
+
     /// Bytes of data, without gaps.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> usize {
         match self {
-            Self::Flat(region) => region.len(),
+            Self::Flat(region, _) => region.len(),
             Self::Typed(typed) => typed.bytes(),
         }
     }
@@ -118,10 +159,11 @@ impl Buffer {
     pub(crate) fn partitions(&self, run: std::ops::Range<u32>, all: u32) -> Self {
         let (first, length) = (run.start as usize, run.len());
         match self {
-            Self::Flat(region) => {
+            Self::Flat(region, code) => {
                 let each = region.len() / all.max(1) as usize;
                 let part = region.part(first * each, length * each);
-                Self::Flat(part.unwrap_or(Region::EMPTY))
+                let code = Some(*code).filter(|code| !code.is_of_several());
+                Self::Flat(part.unwrap_or(Region::EMPTY), code.unwrap_or_default())
             }
             Self::Typed(typed) => {
                 let each = typed.count / all.max(1) as usize;
@@ -140,7 +182,7 @@ impl Buffer {
     #[inline]
     pub fn first_byte(&self) -> Option<usize> {
         match self {
-            Self::Flat(region) => (!region.is_empty()).then(|| region.as_ptr().addr()),
+            Self::Flat(region, _) => (!region.is_empty()).then(|| region.as_ptr().addr()),
             Self::Typed(typed) => (typed.bytes() > 0).then(|| {
                 let start = typed.datatype.true_lower_bound();
                 typed.base.wrapping_offset(start).addr()
@@ -152,7 +194,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn fill(&self, data: SharedBytes<'_>) -> usize {
         match self {
-            Self::Flat(region) => data.copy_to_region(region),
+            Self::Flat(region, _) => data.copy_to_region(region),
             Self::Typed(typed) => typed.unpack(data),
         }
     }
@@ -160,7 +202,7 @@ impl Buffer {
     /// Copies the data without gaps, from byte `from` of them, to the front of `out`; answers how many.
     pub(crate) fn pack_from(&self, from: usize, out: &mut [u8]) -> usize {
         match self {
-            Self::Flat(region) => {
+            Self::Flat(region, _) => {
                 let rest = region.len().saturating_sub(from);
                 let part = region.part(from, rest).unwrap_or(Region::EMPTY);
                 part.copy_to_slice(out)
@@ -175,7 +217,7 @@ impl Buffer {
     /// Writes bytes that are data from byte `from` on; answers how many had room.
     pub(crate) fn unpack_from(&self, from: usize, bytes: &[u8]) -> usize {
         match self {
-            Self::Flat(region) => {
+            Self::Flat(region, _) => {
                 let rest = region.len().saturating_sub(from);
                 let part = region.part(from, rest).unwrap_or(Region::EMPTY);
                 part.copy_from_slice(bytes)
@@ -190,7 +232,7 @@ impl Buffer {
     /// Writes a part of arriving data, behind `position` bytes of them. What does not fit is dropped.
     pub(crate) fn fill_part(&self, position: usize, data: SharedBytes<'_>) {
         match self {
-            Self::Flat(region) => {
+            Self::Flat(region, _) => {
                 let room = region.len().saturating_sub(position);
                 if let Some(rest) = region.part(position, room) {
                     data.copy_to_region(&rest);
@@ -206,7 +248,7 @@ impl Buffer {
     /// `NoMem` if the system does not give that memory.
     pub fn packed(&self) -> Result<Box<[u8]>> {
         match self {
-            Self::Flat(region) => {
+            Self::Flat(region, _) => {
                 let mut bytes = memory::zeroed(region.len())?;
                 region.copy_to_slice(&mut bytes);
                 Ok(bytes)
@@ -471,7 +513,7 @@ mod tests {
             // SAFETY: the memory outlives the buffer, and nobody looks at it before that was used.
             match unsafe { Buffer::new(memory.as_mut_ptr(), count, datatype) } {
                 Buffer::Typed(typed) => typed,
-                Buffer::Flat(_) => panic!("{datatype:?} has gaps"),
+                Buffer::Flat(..) => panic!("{datatype:?} has gaps"),
             }
         };
         let shapes = [

@@ -19,6 +19,7 @@ mod bounds;
 mod construct;
 mod contents;
 mod copying;
+mod digest;
 mod external;
 mod layout;
 mod nested;
@@ -38,6 +39,7 @@ use weft_atomic::{AtomicBool, Ordering};
 pub use array::{Distribution, Order};
 pub use basic::{Basic, BasicKind, Scalar, TypeClass};
 pub use contents::{Combiner, Contents};
+pub use digest::SignatureCode;
 pub(crate) use packing::{decode_external, encode_external};
 pub use packing::{pack, pack_external, unpack, unpack_external};
 pub use pieces::PieceOrder;
@@ -59,6 +61,8 @@ pub struct Datatype {
     layout: Layout,
     bounds: Bounds,
     signature: Arc<Signature>,
+    /// The code of a message of one element.
+    code: SignatureCode,
     /// The predefined datatype that it is or is a duplicate of.
     basic: Option<Basic>,
     /// The predefined datatype that all its data are elements of.

@@ -42,6 +42,7 @@ pub(crate) mod boards;
 mod callbacks;
 mod collective;
 mod collective_mismatch;
+pub(crate) mod collective_note;
 mod completion;
 pub mod counters;
 mod deferred;
@@ -88,6 +89,7 @@ use at_once::Looking;
 use attached_buffer::AttachedBuffer;
 use boards::Boards;
 use callbacks::Callbacks;
+use collective_mismatch::Mismatches;
 use counters::Counters;
 use deferred::DeferredQueue;
 use events::{EventKind, Events};
@@ -132,6 +134,7 @@ struct Core {
     looking: Looking,
     runs: Runs,
     boards: Boards,
+    mismatches: Mismatches,
     channels: Channels,
     deferred: DeferredQueue,
     callbacks: Callbacks,
@@ -188,6 +191,7 @@ impl Engine {
                 looking: Looking::default(),
                 runs: Runs::default(),
                 boards: Boards::default(),
+                mismatches: Mismatches::default(),
                 channels: Channels::default(),
                 deferred: DeferredQueue::default(),
                 callbacks: Callbacks::default(),
@@ -289,6 +293,7 @@ impl Engine {
             }
         }
         let core = &mut self.core;
+        core.mismatches.forget(context | 1);
         let mut live = core.requests.live();
         if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
             return None;

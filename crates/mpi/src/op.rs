@@ -190,7 +190,7 @@ impl Op {
         count: usize,
         datatype: &Arc<Datatype>,
     ) -> Result<()> {
-        if let (Buffer::Flat(operand), Buffer::Flat(into)) = (operand, into) {
+        if let (Buffer::Flat(operand, _), Buffer::Flat(into, _)) = (operand, into) {
             return self.reduce(*operand, *into, count, datatype);
         }
         let (mut operand, mut result) = (operand.packed()?, into.packed()?);

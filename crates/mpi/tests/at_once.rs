@@ -6,13 +6,14 @@ use std::sync::{Arc, Mutex};
 
 use common::{everywhere, on_threads, over, pattern};
 use weft_fabric::Region;
+use weft_mpi::datatype::SignatureCode;
 use weft_mpi::events::{Event, EventKind, Listener};
 use weft_mpi::{Comm, RequestId, SendMode, Source, TagPattern, Target};
 
 /// The bytes of a slice that the test keeps alive until the operation has ended.
-fn region(bytes: &mut [u8]) -> Region {
+fn region(bytes: &mut [u8]) -> (Region, SignatureCode) {
     match over(bytes) {
-        weft_mpi::Buffer::Flat(region) => region,
+        weft_mpi::Buffer::Flat(region, signature) => (region, signature),
         weft_mpi::Buffer::Typed(_) => unreachable!("bytes lie together"),
     }
 }

@@ -43,7 +43,7 @@ fn over<T>(memory: &mut [T]) -> Region {
 
 /// A buffer over numbers that the test keeps until the operation has ended.
 fn buffer<T>(numbers: &mut [T]) -> Buffer {
-    Buffer::Flat(over(numbers))
+    Buffer::untyped(over(numbers))
 }
 
 /// A buffer over elements that the test keeps until the operation has ended.
@@ -284,7 +284,7 @@ fn add_in_round(numbers: &Numbers, round: usize, added: &mut [u64]) {
                 let sides = [&sides[0], &sides[1], &sides[2]];
                 if !window.compare_and_swap_at_once(&element, sides) {
                     let place = numbers.place(0, word as i64, 1);
-                    let [compare, new, into] = sides.map(|side| Buffer::Flat(*side));
+                    let [compare, new, into] = sides.map(|side| Buffer::untyped(*side));
                     window
                         .compare_and_swap(&compare, &new, into, &place)
                         .unwrap();

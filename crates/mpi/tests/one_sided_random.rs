@@ -185,8 +185,8 @@ impl Player<'_> {
             count: elements,
             datatype,
         };
-        let source = Buffer::Flat(over(&mut room.source[..count]));
-        let found = Buffer::Flat(over(&mut room.found[..count]));
+        let source = Buffer::untyped(over(&mut room.source[..count]));
+        let found = Buffer::untyped(over(&mut room.found[..count]));
         let window = &self.window;
         let done = match step.kind {
             Kind::Put => window.put(source, &place, Ends::WithEpoch),
@@ -200,14 +200,14 @@ impl Player<'_> {
             }
             Kind::CompareAndSwap { compare } => {
                 room.compare = [compare];
-                let compare = Buffer::Flat(over(&mut room.compare));
+                let compare = Buffer::untyped(over(&mut room.compare));
                 window.compare_and_swap(&compare, &source, found, &place)
             }
             Kind::GetThenPut => {
                 window.get(found, &place, Ends::WithEpoch).expect("locked");
                 window.flush(place.rank).expect("locked");
                 room.source[0] = room.found[0] + step.value;
-                let source = Buffer::Flat(over(&mut room.source[..1]));
+                let source = Buffer::untyped(over(&mut room.source[..1]));
                 window.put(source, &place, Ends::WithEpoch)
             }
         };

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock, OnceLock};
 
-use weft_mpi::datatype::{Basic, BasicKind, Datatype, Recipe};
+use weft_mpi::datatype::{Basic, BasicKind, Datatype, Recipe, SignatureCode};
 use weft_mpi::op::Predefined;
 use weft_mpi::{Group, Op};
 
@@ -29,27 +29,32 @@ static BASICS: [Option<Basic>; DATATYPES.1] = {
     basics
 };
 
-/// Bytes of an element of the predefined datatypes by handle, if elements lie one behind the other; 0 of all others.
-static DENSE: [u8; DATATYPES.1] = {
-    let mut sizes = [0; DATATYPES.1];
+/// Of the predefined datatypes by handle, if elements lie one behind the other: the bytes of an element in the lower half,
+/// the signature code in the upper one. 0 of all others.
+static DENSE: [u32; DATATYPES.1] = {
+    let mut dense = [0; DATATYPES.1];
     let mut row = 0;
     while row < k::DATATYPES.len() {
         let (handle, size, basic) = k::DATATYPES[row];
         // A pair may have a gap.
         if !matches!(basic.kind(), BasicKind::Pair(..)) {
             assert!(size <= u8::MAX as usize);
-            sizes[handle - DATATYPES.0] = size as u8;
+            let code = SignatureCode::of(basic).bits() as u32;
+            dense[handle - DATATYPES.0] = size as u32 | code << 16;
         }
         row += 1;
     }
-    sizes
+    dense
 };
 
-/// Bytes of an element of a predefined datatype, if elements of it lie one behind the other without gaps; else 0.
+/// Bytes of an element of a predefined datatype, if elements of it lie one behind the other without gaps; else 0. With the code
+/// of their signature, however many they are.
 #[inline]
-pub fn dense_size(handle: c::Datatype) -> usize {
-    let size = DENSE.get(handle.0.wrapping_sub(DATATYPES.0));
-    size.map_or(0, |size| usize::from(*size))
+pub fn dense(handle: c::Datatype) -> (usize, SignatureCode) {
+    let entry = DENSE.get(handle.0.wrapping_sub(DATATYPES.0));
+    let entry = entry.map_or(0, |entry| *entry);
+    let code = SignatureCode::from_bits((entry >> 16) as u16);
+    ((entry & 0xffff) as usize, code)
 }
 
 /// What the predefined operation of a handle does.
@@ -134,9 +139,10 @@ mod tests {
             assert_eq!(predefined_datatype(c::Datatype(*handle)), Some(*basic));
             assert_eq!(basic.datatype().size(), *size, "{}", basic.name());
             assert_eq!(handle_of_basic(*basic), c::Datatype(*handle));
-            let dense = dense_size(c::Datatype(*handle));
-            if dense > 0 {
-                assert_eq!(basic.datatype().flat(3), Some((0, 3 * dense)));
+            let (size_here, code) = dense(c::Datatype(*handle));
+            if size_here > 0 {
+                assert_eq!(code, basic.datatype().code(7), "{}", basic.name());
+                assert_eq!(basic.datatype().flat(3), Some((0, 3 * size_here)));
             }
             if handle & 0x340 == 0x240 {
                 assert_eq!(
@@ -155,10 +161,10 @@ mod tests {
             c::Datatype(0x1ff),
             c::Datatype(usize::MAX),
         ] {
-            assert_eq!(dense_size(handle), 0);
+            assert_eq!(dense(handle).0, 0);
         }
-        assert_eq!(dense_size(k::MPI_BYTE), 1);
-        assert_eq!(dense_size(k::MPI_SHORT_INT), 0, "there may be a gap");
+        assert_eq!(dense(k::MPI_BYTE).0, 1);
+        assert_eq!(dense(k::MPI_SHORT_INT).0, 0, "there may be a gap");
     }
 
     #[test]

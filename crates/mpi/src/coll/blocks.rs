@@ -40,7 +40,7 @@ impl Blocks {
         let whole = match datatype.flat(all) {
             // SAFETY: the maker promises that the elements of all blocks stay valid until the operation has ended.
             Some(_) => match unsafe { Buffer::checked(address, all, datatype) }? {
-                Buffer::Flat(region) => Some(region),
+                Buffer::Flat(region, _) => Some(region),
                 Buffer::Typed(_) => None,
             },
             None => {

@@ -5,7 +5,7 @@
 //!              └─► Schedule        all others
 //! ```
 
-use super::{Blocks, Members, ReductionArgument};
+use super::{Blocks, Members, ReductionArgument, on_board};
 use super::{
     allgather, allreduce, alltoall, barrier, bcast, exscan, gather, reduce, reduce_scatter_block,
     scan, scatter,
@@ -98,6 +98,13 @@ impl Collective<'_> {
             _ => members(),
         };
         let members = &members;
+        let outline = on_board::outline(&self, members.rank, members.size);
+        let schedule = self.build(members)?;
+        let note = outline.map_or(schedule.note, |outline| outline.note);
+        Ok(Schedule { note, ..schedule })
+    }
+
+    fn build(self, members: &Members) -> Result<Schedule> {
         match self {
             Self::Steps(schedule) => Ok(schedule),
             Self::Barrier => barrier(members),

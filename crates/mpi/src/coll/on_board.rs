@@ -21,8 +21,10 @@ use super::reduce::ReductionArgument;
 use super::{Blocks, Collective, Members};
 use super::{alltoall, gather, reduce_scatter, scatter};
 use crate::buffer::{self, Buffer};
+use crate::datatype::SignatureCode;
 use crate::engine::Guard;
 use crate::engine::boards::{Audience, Awaited, BoardCall, BoardId, Epoch};
+use crate::engine::collective_note::CollectiveNote;
 use crate::engine::counters::COLLECTIVES;
 use crate::error::Result;
 
@@ -39,8 +41,12 @@ pub(crate) struct Demand {
     each: usize,
     /// Bytes that one rank shows at most.
     shown: usize,
-    root: usize,
-    op: u8,
+    /// Bytes that one rank reads at most.
+    read: usize,
+    /// Its operation is one of the program, which is called where the engine is not held.
+    is_users: bool,
+    /// What all ranks compute alike.
+    pub(crate) note: CollectiveNote,
 }
 
 /// The place of a name in [`COLLECTIVES`].
@@ -73,38 +79,47 @@ const SCAN: usize = place("MPI_Scan");
 const EXSCAN: usize = place("MPI_Exscan");
 
 impl Demand {
-    fn of(place: usize, each: usize, shown: usize, root: usize) -> Self {
+    fn of(
+        place: usize,
+        signature: SignatureCode,
+        (each, shown, read): (usize, usize, usize),
+        root: usize,
+    ) -> Self {
         Self {
             place,
             each,
             shown,
-            root,
-            op: 0,
+            read,
+            is_users: false,
+            note: CollectiveNote::of(place, root, signature),
         }
     }
 
-    /// That of a reduction of so many bytes. `None` for a user's operation, which is called where the engine is not held.
+    /// That of a reduction of so many bytes.
     fn reducing(
         place: usize,
-        each: usize,
+        send: &Buffer,
+        read: usize,
         reduction: &ReductionArgument<'_>,
         root: usize,
-    ) -> Option<Self> {
-        let operation = reduction.op.as_predefined()?;
-        Some(Self {
-            op: operation as u8,
-            ..Self::of(place, each, each, root)
-        })
+    ) -> Self {
+        let each = send.bytes();
+        let operation = reduction.op.as_predefined();
+        let demand = Self::of(place, send.code(), (each, each, read), root);
+        Self {
+            is_users: operation.is_none(),
+            note: demand.note.with(operation),
+            ..demand
+        }
     }
 
     /// The collective, as number `number` of its communicator.
     pub(crate) fn call(&self, number: u32) -> BoardCall {
-        let root = (self.root as u64) << 16;
         BoardCall {
             place: self.place,
             shown: self.shown,
             note: Note {
-                call: self.place as u64 | u64::from(self.op) << 8 | root,
+                call: self.note.bits(),
                 number,
                 length: self.each as u32,
             },
@@ -115,88 +130,82 @@ impl Demand {
 /// What a collective asks of a board of `size` members; `None` if it is not for boards. The same on all ranks.
 #[inline]
 pub(crate) fn demand(collective: &Collective<'_>, rank: usize, size: usize) -> Option<Demand> {
+    let demand = outline(collective, rank, size)?;
+    let fits = demand.shown <= Board::capacity_for(size) && demand.read <= ALL_READ;
+    (fits && !demand.is_users).then_some(demand)
+}
+
+/// What a collective is; `None` for what is known by its steps alone, and without arguments that it must have.
+#[inline]
+pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> Option<Demand> {
     let all = |bytes: usize| bytes.saturating_mul(size);
-    let (demand, read) = match collective {
+    let unknown = SignatureCode::UNKNOWN;
+    Some(match collective {
         Collective::Steps(_) => return None,
-        Collective::Barrier => (Demand::of(BARRIER, 0, 0, 0), 0),
+        Collective::Barrier => Demand::of(BARRIER, unknown, (0, 0, 0), 0),
         Collective::Bcast { data, root } => {
             let bytes = data.bytes();
-            (Demand::of(BCAST, bytes, bytes, *root), bytes)
+            Demand::of(BCAST, data.code(), (bytes, bytes, bytes), *root)
         }
         Collective::Gather {
             send,
             receive,
             root,
         } => {
-            let bytes = match receive {
-                Some(receive) if rank == *root && rank < receive.len() => receive.bytes(rank),
-                _ => send.as_ref().map_or(0, Buffer::bytes),
+            let (bytes, code) = match receive {
+                Some(receive) if rank == *root && rank < receive.len() => block(receive, rank),
+                _ => described(send.as_ref()),
             };
-            (Demand::of(GATHER, bytes, bytes, *root), all(bytes))
+            Demand::of(GATHER, code, (bytes, bytes, all(bytes)), *root)
         }
         Collective::Scatter {
             send,
             receive,
             root,
         } => {
-            let bytes = match send {
-                Some(send) if rank == *root && rank < send.len() => send.bytes(rank),
-                _ => receive.as_ref().map_or(0, Buffer::bytes),
+            let (bytes, code) = match send {
+                Some(send) if rank == *root && rank < send.len() => block(send, rank),
+                _ => described(receive.as_ref()),
             };
-            (Demand::of(SCATTER, bytes, all(bytes), *root), all(bytes))
+            Demand::of(SCATTER, code, (bytes, all(bytes), all(bytes)), *root)
         }
         Collective::Allgather { receive, .. } => {
-            let bytes = (rank < receive.len()).then(|| receive.bytes(rank))?;
-            (Demand::of(ALLGATHER, bytes, bytes, 0), all(bytes))
+            let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;
+            Demand::of(ALLGATHER, code, (bytes, bytes, all(bytes)), 0)
         }
         Collective::Alltoall { receive, .. } => {
-            let bytes = (rank < receive.len()).then(|| receive.bytes(rank))?;
-            (Demand::of(ALLTOALL, bytes, all(bytes), 0), all(bytes))
+            let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;
+            Demand::of(ALLTOALL, code, (bytes, all(bytes), all(bytes)), 0)
         }
         Collective::Reduce {
             send,
             reduction,
             root,
             ..
-        } => {
-            let bytes = send.bytes();
-            (
-                Demand::reducing(REDUCE, bytes, reduction, *root)?,
-                all(bytes),
-            )
-        }
+        } => Demand::reducing(REDUCE, send, all(send.bytes()), reduction, *root),
         Collective::Allreduce {
             send, reduction, ..
-        } => {
-            let bytes = send.bytes();
-            (
-                Demand::reducing(ALLREDUCE, bytes, reduction, 0)?,
-                all(bytes),
-            )
-        }
+        } => Demand::reducing(ALLREDUCE, send, all(send.bytes()), reduction, 0),
         Collective::ReduceScatterBlock {
             send, reduction, ..
-        } => {
-            let bytes = send.bytes();
-            (
-                Demand::reducing(REDUCE_SCATTER_BLOCK, bytes, reduction, 0)?,
-                bytes,
-            )
-        }
+        } => Demand::reducing(REDUCE_SCATTER_BLOCK, send, send.bytes(), reduction, 0),
         Collective::Scan {
             send, reduction, ..
-        } => {
-            let bytes = send.bytes();
-            (Demand::reducing(SCAN, bytes, reduction, 0)?, all(bytes))
-        }
+        } => Demand::reducing(SCAN, send, all(send.bytes()), reduction, 0),
         Collective::Exscan {
             send, reduction, ..
-        } => {
-            let bytes = send.bytes();
-            (Demand::reducing(EXSCAN, bytes, reduction, 0)?, all(bytes))
-        }
-    };
-    (demand.shown <= Board::capacity_for(size) && read <= ALL_READ).then_some(demand)
+        } => Demand::reducing(EXSCAN, send, all(send.bytes()), reduction, 0),
+    })
+}
+
+fn block(blocks: &Blocks, rank: usize) -> (usize, SignatureCode) {
+    (blocks.bytes(rank), blocks.block(rank).code())
+}
+
+fn described(buffer: Option<&Buffer>) -> (usize, SignatureCode) {
+    buffer.map_or((0, SignatureCode::UNKNOWN), |buffer| {
+        (buffer.bytes(), buffer.code())
+    })
 }
 
 /// Checks the arguments of a collective, as its builder does.
@@ -503,7 +512,7 @@ fn fold(
     // What others may change meanwhile is copied once, and combined then.
     let mut scratch = epoch.take_scratch();
     let folded = match receive {
-        Buffer::Flat(into) => fold_into(epoch, data, count, reduction, *into, &mut scratch),
+        Buffer::Flat(into, _) => fold_into(epoch, data, count, reduction, *into, &mut scratch),
         Buffer::Typed(typed) => {
             let mut packed = vec![0; typed.bytes()];
             let into = buffer::region_of(&mut packed);

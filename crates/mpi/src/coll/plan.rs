@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use crate::buffer::Buffer;
 use crate::datatype::Datatype;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::Result;
 use crate::memory;
 use crate::op::Op;
@@ -57,7 +58,7 @@ impl Plan {
     /// The bytes of a buffer for reading.
     pub fn input(&mut self, buffer: &Buffer) -> Span {
         match buffer {
-            Buffer::Flat(region) => Span::User(*region),
+            Buffer::Flat(region, _) => Span::User(*region),
             Buffer::Typed(typed) => {
                 let into = self.scratch(typed.bytes());
                 let buffer = typed.clone();
@@ -70,7 +71,7 @@ impl Plan {
     /// Bytes that will be those of a buffer at the end. Nothing is there before.
     pub fn output(&mut self, buffer: &Buffer) -> Span {
         match buffer {
-            Buffer::Flat(region) => Span::User(*region),
+            Buffer::Flat(region, _) => Span::User(*region),
             Buffer::Typed(typed) => {
                 let from = self.scratch(typed.bytes());
                 let buffer = typed.clone();
@@ -83,7 +84,7 @@ impl Plan {
     /// Copies bytes into a buffer, at this step.
     pub fn fill(&mut self, from: Span, buffer: &Buffer) {
         match buffer {
-            Buffer::Flat(region) => self.copy(from, Span::User(*region)),
+            Buffer::Flat(region, _) => self.copy(from, Span::User(*region)),
             Buffer::Typed(typed) => {
                 let buffer = typed.clone();
                 self.steps.push(Step::Unpack { from, buffer });
@@ -94,7 +95,7 @@ impl Plan {
     /// Copies the bytes of a buffer, at this step.
     pub fn take(&mut self, buffer: &Buffer, into: Span) {
         match buffer {
-            Buffer::Flat(region) => self.copy(Span::User(*region), into),
+            Buffer::Flat(region, _) => self.copy(Span::User(*region), into),
             Buffer::Typed(typed) => {
                 let buffer = typed.clone();
                 self.steps.push(Step::Pack { buffer, into });
@@ -106,8 +107,8 @@ impl Plan {
     /// gaps.
     pub fn transfer(&mut self, from: &Buffer, into: &Buffer) {
         match (from, into) {
-            (Buffer::Flat(region), _) => self.fill(Span::User(*region), into),
-            (_, Buffer::Flat(region)) => self.take(from, Span::User(*region)),
+            (Buffer::Flat(region, _), _) => self.fill(Span::User(*region), into),
+            (_, Buffer::Flat(region, _)) => self.take(from, Span::User(*region)),
             (Buffer::Typed(from), Buffer::Typed(into)) => {
                 let (from, into) = (from.clone(), into.clone());
                 self.steps.push(Step::CopyElements { from, into });
@@ -191,6 +192,7 @@ impl Plan {
             name: self.name,
             steps: self.steps,
             scratch_bytes: self.scratch,
+            note: CollectiveNote::NOTHING,
         })
     }
 }

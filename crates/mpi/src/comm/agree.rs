@@ -15,6 +15,7 @@ use super::{Comm, FIRST_NUMBER, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
 use crate::engine::RequestId;
+use crate::engine::collective_note::CollectiveNote;
 use crate::engine::schedule::Recipient;
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
@@ -158,6 +159,7 @@ impl Comm {
             from: whole.part(place, CONTEXT),
         });
         self.begin(Schedule {
+            note: CollectiveNote::NOTHING,
             name,
             steps,
             scratch_bytes: sides * CONTEXT,

@@ -124,7 +124,7 @@ impl Comm {
     /// Whether all members say so.
     fn have_all(&self, mine: bool) -> Result<bool> {
         let mut byte = [u8::from(mine)];
-        let data = Buffer::Flat(buffer::region_of(&mut byte));
+        let data = Buffer::untyped(buffer::region_of(&mut byte));
         let reduction = Reduction {
             count: 1,
             datatype: Basic::Uint8.datatype().clone(),
@@ -135,7 +135,7 @@ impl Comm {
             name: "the board of a communicator",
             ..schedule
         })?;
-        let Buffer::Flat(region) = data else {
+        let Buffer::Flat(region, _) = data else {
             return Ok(false);
         };
         let mut answer = [0];

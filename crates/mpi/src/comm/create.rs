@@ -247,7 +247,7 @@ fn part(group: &Group, asks: &[Ask], color: i32) -> Group {
 
 impl Guard<'_> {
     fn tell(&mut self, bytes: &mut [u8], context: u32, to: Peer, tag: i32) -> Result<()> {
-        let buffer = Buffer::Flat(buffer::region_of(bytes));
+        let buffer = Buffer::untyped(buffer::region_of(bytes));
         match self.start_send(SendMode::Standard, buffer, context, to, tag)? {
             None => Ok(()),
             Some(request) => self.finish(request).map(drop),
@@ -255,7 +255,7 @@ impl Guard<'_> {
     }
 
     fn hear(&mut self, bytes: &mut [u8], context: u32, from: Peer, tag: i32) -> Result<()> {
-        let buffer = Buffer::Flat(buffer::region_of(bytes));
+        let buffer = Buffer::untyped(buffer::region_of(bytes));
         let request = self.start_receive(buffer, context, Some(from), Some(tag), None)?;
         self.finish(request).map(drop)
     }

@@ -244,9 +244,9 @@ impl Bridge<'_> {
         let (context, tag) = (self.comm.context() | 1, GROUP_TAG | self.tag);
         let other = self.comm.target(self.remote_leader)?;
         let mut engine = self.comm.process().lock();
-        let receive = Buffer::Flat(buffer::region_of(into));
+        let receive = Buffer::untyped(buffer::region_of(into));
         let receive = engine.start_receive(receive, context, Some(other), Some(tag), None)?;
-        let send = Buffer::Flat(buffer::region_of(out));
+        let send = Buffer::untyped(buffer::region_of(out));
         let sent = match engine.start_send(SendMode::Standard, send, context, other, tag) {
             Ok(None) => Ok(()),
             Ok(Some(send)) => engine.finish(send).map(drop),

@@ -262,7 +262,7 @@ impl Process {
                 size: 0,
             }
             .to_bytes();
-            let none = Buffer::Flat(buffer::region_of(&mut none));
+            let none = Buffer::untyped(buffer::region_of(&mut none));
             // Whoever is lost by now needs no answer.
             let sent = engine.start_send(
                 SendMode::Standard,
@@ -280,7 +280,7 @@ impl Process {
     /// Sends bytes that belong to no communicator.
     fn send_at(&self, context: u32, to: Peer, number: u32, bytes: &mut [u8]) -> Result<()> {
         let mut engine = self.lock();
-        let send = Buffer::Flat(buffer::region_of(bytes));
+        let send = Buffer::untyped(buffer::region_of(bytes));
         let tag = number.cast_signed();
         match engine.start_send(SendMode::Standard, send, context, to, tag)? {
             Some(request) => engine.finish(request).map(drop),
@@ -297,7 +297,7 @@ impl Process {
         bytes: &mut [u8],
     ) -> Result<()> {
         let mut engine = self.lock();
-        let receive = Buffer::Flat(buffer::region_of(bytes));
+        let receive = Buffer::untyped(buffer::region_of(bytes));
         let nobody = Arc::new(Group::of(vec![self.me()]));
         let tag = Some(number.cast_signed());
         let request = engine.start_receive(receive, context, from, tag, Some(nobody))?;

@@ -46,6 +46,7 @@ impl Datatype {
             span: layout.span(),
             layout,
             bounds,
+            code: signature.digest.code(),
             signature,
             basic,
             element,

@@ -20,7 +20,7 @@ use crate::memory;
 pub fn pack(buffer: &Buffer, into: &Region, position: usize) -> Result<usize> {
     let room = place("MPI_Pack", into, position, buffer.bytes())?;
     match buffer {
-        Buffer::Flat(region) => _ = room.copy_from(region),
+        Buffer::Flat(region, _) => _ = room.copy_from(region),
         Buffer::Typed(typed) => _ = typed.pack(&room),
     }
     Ok(position + room.len())
@@ -33,7 +33,7 @@ pub fn pack(buffer: &Buffer, into: &Region, position: usize) -> Result<usize> {
 pub fn unpack(from: &Region, position: usize, buffer: &Buffer) -> Result<usize> {
     let data = place("MPI_Unpack", from, position, buffer.bytes())?;
     match buffer {
-        Buffer::Flat(region) => _ = region.copy_from(&data),
+        Buffer::Flat(region, _) => _ = region.copy_from(&data),
         Buffer::Typed(typed) => _ = typed.unpack(buffer::shared(&data)),
     }
     Ok(position + data.len())

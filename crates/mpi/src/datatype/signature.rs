@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::basic::Basic;
+use super::digest::Digest;
 use super::external;
 use super::nested::{Nested, drop_children};
 
@@ -19,6 +20,8 @@ pub(super) struct Signature {
     pub bytes: u64,
     /// Their bytes in the representation `external32`, which are not more.
     pub external: u64,
+    /// What they are, in short.
+    pub digest: Digest,
 }
 
 #[derive(Debug)]
@@ -63,6 +66,7 @@ impl Signature {
             elements: 1,
             bytes: basic.size() as u64,
             external: external::size_of(basic) as u64,
+            digest: Digest::of(basic),
         })
     }
 
@@ -72,6 +76,7 @@ impl Signature {
             elements: 0,
             bytes: 0,
             external: 0,
+            digest: Digest::NOTHING,
         })
     }
 
@@ -92,6 +97,7 @@ impl Signature {
             elements: body.elements * count,
             bytes: body.bytes * count,
             external: body.external * count,
+            digest: body.digest.times(count),
         })
     }
 
@@ -101,6 +107,8 @@ impl Signature {
         let sum = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
         let (elements, bytes) = (sum(|part| part.elements), sum(|part| part.bytes));
         let external = sum(|part| part.external);
+        let digests = parts.iter().map(|part| part.digest);
+        let digest = digests.fold(Digest::NOTHING, Digest::then);
         let shape = match Self::uniform(&parts) {
             Some(basic) => Shape::Basic(basic),
             None if parts.len() == 1 => return parts.remove(0),
@@ -111,6 +119,7 @@ impl Signature {
             elements,
             bytes,
             external,
+            digest,
         })
     }
 
@@ -147,6 +156,38 @@ impl Signature {
                         }
                         left -= part.bytes;
                         elements += part.elements;
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the elements are of which the first `bytes` bytes consist; `None` if the last is cut. The data repeat.
+    pub fn digest_of(&self, bytes: u64) -> Option<Digest> {
+        let (mut node, mut left, mut digest) = (self, bytes, Digest::NOTHING);
+        loop {
+            if left == 0 {
+                return Some(digest);
+            }
+            let whole = left.checked_div(node.bytes)?;
+            digest = digest.then(node.digest.times(whole));
+            left %= node.bytes;
+            match &node.shape {
+                Shape::Basic(basic) => {
+                    let one = Digest::of(*basic);
+                    let size = basic.size() as u64;
+                    return (left.is_multiple_of(size))
+                        .then(|| digest.then(one.times(left / size)));
+                }
+                Shape::Repeat(body) => node = body,
+                Shape::Sequence(parts) => {
+                    for part in parts {
+                        node = part;
+                        if left < part.bytes {
+                            break;
+                        }
+                        left -= part.bytes;
+                        digest = digest.then(part.digest);
                     }
                 }
             }

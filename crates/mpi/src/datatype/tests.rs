@@ -642,7 +642,7 @@ fn contents_come_back_in_the_order_of_the_standard() {
 /// Packs and unpacks values in `external32`; answers the packed form.
 fn around(basic: Basic, values: &mut [u8]) -> Result<Vec<u8>> {
     let (count, datatype) = (values.len() / basic.size(), basic.datatype());
-    let flat = |bytes: &mut [u8]| Buffer::Flat(region_of(bytes));
+    let flat = |bytes: &mut [u8]| Buffer::untyped(region_of(bytes));
     let mut packed = vec![0xaa; datatype.external_size(count)? + 3];
     let room = region_of(&mut packed);
     let end = pack_external(&flat(values), count, datatype, &room, 2)?;

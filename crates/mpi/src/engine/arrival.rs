@@ -67,14 +67,20 @@ impl Core {
     /// A message of any kind.
     #[inline(never)]
     fn any_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        if let Some((context, tag)) = Envelope::eager_from_head(head) {
-            return self.arrive(from, Envelope::eager(context, tag, 0), data);
+        if let Some((context, tag, signature)) = Envelope::eager_from_head(head) {
+            let (words, _) = head.as_chunks::<8>();
+            let envelope = Envelope {
+                token: Token(u64::from_le_bytes(words[3])),
+                ..Envelope::eager(context, tag, 0).of(signature)
+            };
+            return self.arrive(from, envelope, data);
         }
         match Envelope::from_head(head) {
             Some(envelope) if envelope.kind.is_message() => self.arrive(from, envelope, data),
             Some(envelope) => match envelope.kind {
                 MessageKind::Piece => self.piece(from, &envelope, data),
                 MessageKind::Cts => self.asked(from, &envelope),
+                MessageKind::Mismatch => self.hear_of_mismatch(from, &envelope, data),
                 _ => self.sent(from, envelope.request, envelope.token),
             },
             None => self.other_message(from, head, data),
@@ -223,7 +229,7 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        if slot.deliver(from, envelope.tag, envelope.size, data) {
+        if slot.deliver(from, envelope, data) {
             let has_more = slot.complete();
             if self.events.wants(EventKind::Completed) {
                 self.note_completed(id);

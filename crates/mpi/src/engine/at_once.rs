@@ -28,6 +28,7 @@ use super::request_id::RequestId;
 use super::start::pattern;
 use super::{BUDGET, Core, Engine};
 use crate::buffer::{self, Buffer};
+use crate::datatype::SignatureCode;
 use crate::group::Group;
 
 /// A message that was received: from which process, with which tag, of how many bytes.
@@ -86,6 +87,16 @@ struct Wanted {
     from: Option<Peer>,
     tag: Option<i32>,
     into: Region,
+    signature: SignatureCode,
+}
+
+impl Wanted {
+    /// Whether it has room for data, and they are what it expects.
+    #[inline]
+    fn takes(&self, length: usize, signature: SignatureCode) -> bool {
+        length <= self.into.len()
+            && (signature == self.signature || length == 0 || signature.fits(self.signature))
+    }
 }
 
 impl Looking {
@@ -115,7 +126,7 @@ impl Core {
     /// without effect.
     #[inline(always)]
     pub(super) fn meets_looking(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
-        let Some((context, tag)) = Envelope::eager_from_head(head) else {
+        let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
         if self.matching.posted_len() != 0 || data.len() > SHORT {
@@ -124,7 +135,8 @@ impl Core {
         let Some(wanted) = self.looking.of(from, context, tag) else {
             return false;
         };
-        if data.len() > wanted.into.len() {
+        // Of others that fit, the longer way knows.
+        if data.len() > wanted.into.len() || signature != wanted.signature {
             return false;
         }
         let bytes = data.copy_to_region(&wanted.into);
@@ -144,7 +156,7 @@ impl Core {
         let Some(wanted) = self.looking.of(from, envelope.context, tag) else {
             return false;
         };
-        if envelope.kind != MessageKind::Eager || data.len() > wanted.into.len() {
+        if envelope.kind != MessageKind::Eager || !wanted.takes(data.len(), envelope.signature) {
             return self.close_looking();
         }
         let bytes = data.copy_to_region(&wanted.into);
@@ -174,7 +186,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn send_at_once(
         &mut self,
-        region: Region,
+        (region, signature): (Region, SignatureCode),
         context: u32,
         to: Peer,
         tag: i32,
@@ -183,7 +195,8 @@ impl Engine {
         if size > self.eager || !self.outbox.is_empty() {
             return false;
         }
-        let head = Envelope::eager(context, tag, size as u64).to_head();
+        let envelope = Envelope::eager(context, tag, size as u64);
+        let head = envelope.of(signature).to_head();
         if !self.fabric.inject(to, &head, buffer::bytes_of(&region)) {
             return false;
         }
@@ -198,7 +211,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn receive_at_once(
         &mut self,
-        into: Region,
+        (into, signature): (Region, SignatureCode),
         context: u32,
         from: Option<Peer>,
         tag: Option<i32>,
@@ -208,18 +221,20 @@ impl Engine {
             return None;
         }
         let waiting = self.core.matching.unexpected_len() != 0;
-        if waiting && let Some(answer) = self.take_at_once(into, context, from, tag) {
+        let wanted = Wanted {
+            context,
+            from,
+            tag,
+            into,
+            signature,
+        };
+        if waiting && let Some(answer) = self.take_at_once(wanted) {
             return answer;
         }
         if self.driven {
             return None;
         }
-        self.core.looking.state = State::Open(Wanted {
-            context,
-            from,
-            tag,
-            into,
-        });
+        self.core.looking.state = State::Open(wanted);
         // One by one: what comes behind the message is left to its own receive.
         for _ in 0..BUDGET {
             if self.fabric.poll(&mut self.core, 1) == 0 || !self.core.looking.is_open() {
@@ -238,23 +253,19 @@ impl Engine {
 
     /// Receives a message that waits. `None` if none does; `Some(None)` if one does that is not to be received here.
     #[inline(always)]
-    fn take_at_once(
-        &mut self,
-        into: Region,
-        context: u32,
-        from: Option<Peer>,
-        tag: Option<i32>,
-    ) -> Option<Option<Met>> {
+    fn take_at_once(&mut self, wanted: Wanted) -> Option<Option<Met>> {
         let core = &mut self.core;
-        let (found, id) = core.matching.find(pattern(context, from, tag))?;
+        let pattern = pattern(wanted.context, wanted.from, wanted.tag);
+        let (found, id) = core.matching.find(pattern)?;
         let Some(message) = core.unexpected.get(id) else {
             return Some(None);
         };
         let data = SharedBytes::of(&message.data);
-        if message.envelope.kind != MessageKind::Eager || data.len() > into.len() {
+        let envelope = &message.envelope;
+        if envelope.kind != MessageKind::Eager || !wanted.takes(data.len(), envelope.signature) {
             return Some(None);
         }
-        let bytes = data.copy_to_region(&into);
+        let bytes = data.copy_to_region(&wanted.into);
         let met = Met {
             from: message.from,
             tag: message.envelope.tag,
@@ -273,7 +284,7 @@ impl Engine {
     #[inline(always)]
     pub(crate) fn post_at_once(
         &mut self,
-        into: Region,
+        (into, signature): (Region, SignatureCode),
         context: u32,
         from: Option<Peer>,
         tag: Option<i32>,
@@ -286,7 +297,7 @@ impl Engine {
         {
             return None;
         }
-        let work = Work::receive(Buffer::Flat(into));
+        let work = Work::receive(Buffer::Flat(into, signature));
         let request = core.requests.insert(context, group, work);
         let handle = core.matching.wait(pattern(context, from, tag), request);
         core.counters.posted.add(1);

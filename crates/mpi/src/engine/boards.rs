@@ -21,7 +21,7 @@ use weft_fabric::{Fabric, Peer, SharedKey, SharedMemory};
 use weft_sys::span::SharedBytes;
 
 use super::Engine;
-use super::counters::COLLECTIVES;
+use super::collective_note::CollectiveNote;
 use super::events::EventKind;
 use super::progress::{Guard, WaitFor};
 use crate::buffer::{self, Buffer};
@@ -81,14 +81,8 @@ pub(crate) struct BoardCall {
 impl BoardCall {
     /// The MPI call.
     pub fn name(&self) -> &'static str {
-        name_of(self.note.call)
+        CollectiveNote::from_bits(self.note.call).name()
     }
-}
-
-/// The MPI call that the lowest byte of a note's call stands for.
-fn name_of(call: u64) -> &'static str {
-    let place = (call & 0xff) as usize;
-    COLLECTIVES.get(place).copied().unwrap_or("something else")
 }
 
 /// The board of one communicator.
@@ -221,6 +215,31 @@ impl Boards {
                 .take(MOST)
                 .collect(),
         })
+    }
+
+    /// The waits at boards of a context end in an error.
+    pub(super) fn fail_all(&mut self, context: u32, error: &Error) {
+        for place in self.places.iter_mut().flatten() {
+            if place.context == context && place.call.is_some() {
+                place.failure.get_or_insert_with(|| error.clone());
+            }
+        }
+    }
+
+    /// The context of a board, and its members.
+    pub(super) fn members_of(&self, id: BoardId) -> (u32, Box<[Peer]>) {
+        let place = self.get(id);
+        place.map_or_else(Default::default, |place| {
+            (place.context, place.peers.clone())
+        })
+    }
+
+    /// A member of this board that has arrived for something else than this rank.
+    pub(super) fn disagreement(&self, id: BoardId) -> Option<Error> {
+        let place = self.get(id)?;
+        let (call, board) = (place.call.as_ref()?, &place.board);
+        let mut arrived = (0..place.peers.len()).filter(|member| board.has(*member));
+        arrived.find_map(|member| disagree(place.peers[member], call, board.note_of(member)))
     }
 
     /// The wait at a board ends in an error.
@@ -389,6 +408,12 @@ impl<'a, 'g> Epoch<'a, 'g> {
         if let Some(lost) = &place.lost {
             return Err(in_call(&call, lost));
         }
+        let context = place.context;
+        if let Some(error) = engine.core.mismatches.of(context) {
+            return Err(in_call(&call, error));
+        }
+        let place = engine.core.boards.get_mut(id);
+        let place = place.ok_or_else(|| intern("names a board that is not there"))?;
         place.call = Some(call);
         let has_room = place.board.has_room(call.shown);
         let counters = &engine.core.counters;
@@ -420,7 +445,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
     #[inline]
     pub fn write(&mut self, length: usize, offset: usize, part: &Buffer) -> Result<()> {
         let fits = match part {
-            Buffer::Flat(region) => self.place().board.write(length, offset, region),
+            Buffer::Flat(region, _) => self.place().board.write(length, offset, region),
             Buffer::Typed(typed) => {
                 let mut scratch = std::mem::take(&mut self.engine.core.boards.scratch);
                 let packed = scratch.get_mut(..typed.bytes()).map(buffer::region_of);
@@ -498,12 +523,23 @@ impl<'a, 'g> Epoch<'a, 'g> {
 
     /// An error unless a member, which has arrived, does what this rank does.
     #[inline]
-    pub fn check(&self, member: usize) -> Result<()> {
+    pub fn check(&mut self, member: usize) -> Result<()> {
         let note = self.place().board.note_of(member);
         if note == self.call.note {
             return Ok(());
         }
-        Err(disagree(self.place().peers[member], &self.call, note))
+        self.compare(member, note)
+    }
+
+    /// Other words may stand for the same.
+    #[cold]
+    fn compare(&mut self, member: usize, note: Note) -> Result<()> {
+        let Some(error) = disagree(self.place().peers[member], &self.call, note) else {
+            return Ok(());
+        };
+        let (context, peers) = self.engine.core.boards.members_of(self.id);
+        self.engine.tell_of_mismatch(context, &peers, &error);
+        Err(error)
     }
 
     /// Reads a part of the `length` bytes of data of a member that has arrived.
@@ -605,24 +641,32 @@ fn intern(what: &str) -> Error {
     )
 }
 
-/// A member does something else in the same epoch.
+/// The error if a member does something else in the same epoch.
 #[cold]
-fn disagree(peer: Peer, call: &BoardCall, note: Note) -> Error {
-    let (name, mine) = (call.name(), call.note);
-    let text = if (note.call, note.number) == (mine.call, mine.number) {
-        format!(
-            "{name}: a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
-            note.length, mine.length
-        )
-    } else if note.call & 0xff == mine.call & 0xff {
-        format!(
-            "{name}: rank {peer} of MPI_COMM_WORLD calls it with another root or operation than this rank; they must agree on all ranks of the call"
-        )
-    } else {
-        format!(
-            "{name}: rank {peer} of MPI_COMM_WORLD is in {} meanwhile; all ranks of a communicator must call the same collectives in the same order",
-            name_of(note.call)
-        )
-    };
-    Error::new(ErrorClass::Truncate, text)
+fn disagree(peer: Peer, call: &BoardCall, note: Note) -> Option<Error> {
+    let mine = call.note;
+    let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
+    if let Some(error) = own.disagreement(peer.0, other) {
+        return Some(Error::new(
+            error.class(),
+            format!("{}: {error}", call.name()),
+        ));
+    }
+    if (note.number, note.length) == (mine.number, mine.length) {
+        return None;
+    }
+    let (name, text) = (
+        call.name(),
+        if note.number == mine.number {
+            format!(
+                "a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
+                note.length, mine.length
+            )
+        } else {
+            format!(
+                "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
+            )
+        },
+    );
+    Some(Error::new(ErrorClass::Truncate, format!("{name}: {text}")))
 }

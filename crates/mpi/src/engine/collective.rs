@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use weft_fabric::Token;
+
 use super::Engine;
 use super::callbacks::{Combine, Operands};
 use super::deferred::Deferred;
+use super::envelope::Envelope;
 use super::events::EventKind;
 use super::protocol::SendMode;
 use super::request::Work;
@@ -48,6 +51,9 @@ impl Engine {
         let id = self.core.runs.begin(schedule, context, request);
         if !self.core.lost.is_empty() {
             self.refuse_with_lost(id);
+        }
+        if !self.core.mismatches.is_empty() {
+            self.refuse_with_mismatch(id);
         }
         if let Some(slot) = self.core.requests.get_mut(request) {
             slot.set_work(Work::Schedule);
@@ -152,8 +158,13 @@ impl Engine {
             Step::Send { to, from } => {
                 run.begin_transfer();
                 let (peer, region) = (run.context().peer(*to), run.region(*from)?);
-                let mode = SendMode::Standard;
-                match self.start_send(mode, Buffer::Flat(region), context, peer, tag)? {
+                let note = run.note();
+                let envelope = Envelope {
+                    token: Token(note.bits()),
+                    ..Envelope::eager(context, tag, region.len() as u64).of(note.digest())
+                };
+                let (mode, buffer) = (SendMode::Standard, Buffer::untyped(region));
+                match self.start_send_of(mode, buffer, envelope, peer)? {
                     None => _ = self.core.runs.end_transfer(id, None, 0, None),
                     Some(request) => self.adopt(request, id),
                 }
@@ -161,8 +172,8 @@ impl Engine {
             Step::Receive { from, into } => {
                 run.begin_transfer();
                 let (peer, region) = (run.context().peer(*from), run.region(*into)?);
-                let request =
-                    self.start_receive(Buffer::Flat(region), context, Some(peer), Some(tag), None)?;
+                let buffer = Buffer::Flat(region, run.note().digest());
+                let request = self.start_receive(buffer, context, Some(peer), Some(tag), None)?;
                 self.adopt(request, id);
             }
             Step::Copy { from, into } => {

@@ -10,24 +10,214 @@
 //! board with the number of a collective that this rank does by messages.
 //!
 //! A persistent collective is left out: a peer that is ahead may have begun it again.
+//!
+//! Messages of collectives carry the [note](super::collective_note) of what they belong to, which a receive compares; on
+//! boards it stands beside the data of each member, and who is about to sleep looks at those of all who have arrived.
+//!
+//! # Everybody is told
+//! Who finds that collectives do not fit tells all members, by a message of its own. The collectives of that context that
+//! they are in end with what it says, and so does each that is begun later, here as there: members that have gone through
+//! different collectives cannot know what comes next, and would wait for each other for ever.
 
 use std::collections::HashMap;
 
-use weft_fabric::Peer;
+use weft_fabric::{Peer, SharedBytes};
 use weft_matching::{Context, Tag};
 
-use super::Engine;
+use super::boards::BoardId;
+use super::collective_note::CollectiveNote;
+use super::deferred::Deferred;
+use super::envelope::{Envelope, MessageKind};
+use super::outbox::{Load, Waiting};
 use super::schedule::{CollectiveContext, RunId};
+use super::{Core, Engine};
+use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
 
 /// With more messages than this waiting, nobody looks: it would cost more than the sleep.
 const MOST: usize = 1024;
+
+/// Bytes of the sentence that the others are told, at most.
+const SENTENCE: usize = 600;
+
+/// Classes of errors that collectives end with which do not fit each other, as they travel.
+const CLASSES: [ErrorClass; 5] = [
+    ErrorClass::Truncate,
+    ErrorClass::Type,
+    ErrorClass::Root,
+    ErrorClass::Op,
+    ErrorClass::Other,
+];
+
+/// Whether it is the error of such a collective, if it is one of a collective.
+pub(super) fn is_mismatch(error: &Error) -> bool {
+    CLASSES.contains(&error.class())
+}
+
+/// Contexts whose collectives do not fit each other, with what was found first.
+#[derive(Debug, Default)]
+pub(super) struct Mismatches {
+    found: Vec<(u32, Error)>,
+}
+
+impl Mismatches {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.found.is_empty()
+    }
+
+    /// What every collective of this context ends with.
+    pub(super) fn of(&self, context: u32) -> Option<&Error> {
+        let mut found = self.found.iter();
+        found
+            .find(|(other, _)| *other == context)
+            .map(|(_, error)| error)
+    }
+
+    /// False if something was known.
+    fn note(&mut self, context: u32, error: &Error) -> bool {
+        let is_first = self.of(context).is_none();
+        if is_first {
+            self.found.push((context, error.clone()));
+        }
+        is_first
+    }
+
+    /// The communicator of this context is freed.
+    pub(super) fn forget(&mut self, context: u32) {
+        self.found.retain(|(other, _)| *other != context);
+    }
+}
+
+/// The error if a message of a collective belongs to another one than that of this digest.
+#[cold]
+pub(super) fn of_message(from: Peer, envelope: &Envelope, own: SignatureCode) -> Option<Error> {
+    let class = CollectiveNote::digests_differ(own, envelope.signature)?;
+    let other = match envelope.kind {
+        MessageKind::Eager => CollectiveNote::from_bits(envelope.token.0),
+        _ => CollectiveNote::NOTHING,
+    };
+    let what = if other == CollectiveNote::NOTHING {
+        "another collective, or in this one with another root, operation or datatype".to_owned()
+    } else {
+        other.describe()
+    };
+    Some(Error::new(
+        class,
+        format!(
+            "rank {from} of MPI_COMM_WORLD is in {what} meanwhile; all ranks of a communicator must call the same collectives in the same order, with the same root, operation and types"
+        ),
+    ))
+}
+
+/// Telling, and being told.
+impl Engine {
+    /// A collective has got what does not belong to it: it ends, and all members are told.
+    #[cold]
+    pub(super) fn end_mismatched(&mut self, id: RunId) {
+        let Some(run) = self.core.runs.get(id) else {
+            return;
+        };
+        let Some(error) = run.error().cloned() else {
+            return;
+        };
+        let context = run.context().clone();
+        let peers = self.members_of(&context);
+        self.end_transfers_of(id, &error);
+        self.core.deferred.push(Deferred::Advance(id));
+        self.tell_of_mismatch(context.context(), &peers, &error);
+    }
+
+    fn members_of(&self, context: &CollectiveContext) -> Vec<Peer> {
+        match context.group() {
+            Some(group) => group.members().collect(),
+            None => (0..self.core.lost.first().0).map(Peer).collect(),
+        }
+    }
+
+    /// Tells the members of a context what was found, unless they have been told.
+    #[cold]
+    pub(super) fn tell_of_mismatch(&mut self, context: u32, peers: &[Peer], error: &Error) {
+        let me = self.fabric.me();
+        let text = format!(
+            "rank {me} of MPI_COMM_WORLD has found that the collectives of a communicator do not fit each other: {error}"
+        );
+        let told = Error::new(error.class(), text);
+        if !self.core.mismatches.note(context, &told) {
+            return;
+        }
+        let class = CLASSES.iter().position(|class| *class == error.class());
+        let mut sentence = told.text().as_bytes();
+        sentence = &sentence[..sentence.len().min(SENTENCE)];
+        let mut envelope = Envelope::eager(context, 0, class.unwrap_or(CLASSES.len() - 1) as u64);
+        envelope.kind = MessageKind::Mismatch;
+        for peer in peers.iter().filter(|peer| **peer != me) {
+            let waiting = Waiting {
+                head: envelope.to_head(),
+                load: Load::Owned(sentence.into()),
+                request: None,
+            };
+            self.outbox.push(*peer, waiting);
+        }
+        self.flush();
+        self.end_all_of_context(context, &told);
+    }
+
+    /// Ends all collectives of a context that are under way.
+    #[cold]
+    pub(super) fn end_all_of_context(&mut self, context: u32, error: &Error) {
+        self.core.mismatches.note(context, error);
+        let of = |run: &super::runs::Run| run.context().context() == context && !run.has_failed();
+        for run in self.core.runs.that(of) {
+            self.break_off(run, error);
+        }
+        self.core.boards.fail_all(context, error);
+        self.core.wake_for_arrival();
+    }
+
+    /// A collective of a context whose collectives do not fit ends before it begins.
+    #[cold]
+    pub(super) fn refuse_with_mismatch(&mut self, id: RunId) {
+        if let Some(run) = self.core.runs.get(id)
+            && let Some(error) = self.core.mismatches.of(run.context().context())
+        {
+            let error = error.clone();
+            self.core.runs.fail(id, &error);
+        }
+    }
+}
+
+impl Core {
+    /// A peer has found that the collectives of a context do not fit each other.
+    #[cold]
+    pub(super) fn hear_of_mismatch(
+        &mut self,
+        _from: Peer,
+        envelope: &Envelope,
+        data: SharedBytes<'_>,
+    ) {
+        let class = CLASSES.get(envelope.size as usize);
+        let mut text = Vec::new();
+        data.copy_to_vec(&mut text);
+        text.truncate(SENTENCE);
+        self.deferred.push(Deferred::ToldOfMismatch {
+            context: envelope.context,
+            error: Error::new(
+                class.copied().unwrap_or(ErrorClass::Other),
+                String::from_utf8_lossy(&text).into_owned(),
+            ),
+        });
+    }
+}
 
 impl Engine {
     /// Ends the collectives under way that have got what they do not expect.
     pub(super) fn end_mismatched_collectives(&mut self) {
         if !self.core.runs.are_idle() {
             self.end_runs_of_boards();
+        }
+        if self.core.boards.are_awaited() {
+            self.end_mismatched_notes();
         }
         let waiting = self.core.matching.unexpected_len();
         if waiting == 0 || waiting > MOST {
@@ -41,9 +231,35 @@ impl Engine {
         }
         for run in self.core.runs.that(|_| true) {
             if let Some((peer, name)) = self.unwanted(run) {
-                self.break_off(run, &different_ways(peer, name));
+                self.end_with(run, &different_ways(peer, name));
             }
         }
+    }
+
+    /// Ends a collective, and tells the others why.
+    fn end_with(&mut self, run: RunId, error: &Error) {
+        self.break_off(run, error);
+        if self.core.runs.get(run).is_some() {
+            self.end_mismatched(run);
+        }
+    }
+
+    /// Ends the waits at boards on which somebody has arrived for something else.
+    #[cold]
+    fn end_mismatched_notes(&mut self) {
+        let awaited: Vec<BoardId> = self.core.boards.awaited().map(|(id, ..)| id).collect();
+        for id in awaited {
+            if let Some(error) = self.core.boards.disagreement(id) {
+                self.end_board(id, error);
+            }
+        }
+    }
+
+    /// Ends the wait at a board, and tells the others why.
+    pub(super) fn end_board(&mut self, id: BoardId, error: Error) {
+        let (context, peers) = self.core.boards.members_of(id);
+        self.core.boards.fail(id, error.clone());
+        self.tell_of_mismatch(context, &peers, &error);
     }
 
     /// Ends the waits at boards for those who have sent a message instead.
@@ -52,13 +268,16 @@ impl Engine {
         let awaited: Vec<_> = self.core.boards.awaited().collect();
         for (id, context, call) in awaited {
             let tag = CollectiveContext::new(context, None, call.note.number).tag();
-            let mut unexpected = self.core.matching.unexpected();
-            let found = unexpected.find(|(envelope, _)| {
-                envelope.context == Context(context) && envelope.tag == Tag(tag)
-            });
-            if let Some((envelope, _)) = found {
-                let error = different_ways(Peer(envelope.source.0), call.name());
-                self.core.boards.fail(id, error);
+            let sender = {
+                let mut unexpected = self.core.matching.unexpected();
+                let found = unexpected.find(|(envelope, _)| {
+                    envelope.context == Context(context) && envelope.tag == Tag(tag)
+                });
+                found.map(|(envelope, _)| Peer(envelope.source.0))
+            };
+            if let Some(sender) = sender {
+                let error = different_ways(sender, call.name());
+                self.end_board(id, error);
             }
         }
     }
@@ -86,7 +305,7 @@ impl Engine {
             if let Some((peer, number)) = ahead
                 && number == context.sequence()
             {
-                self.break_off(run, &different_ways(peer, name));
+                self.end_with(run, &different_ways(peer, name));
             }
         }
     }

@@ -11,6 +11,7 @@
 
 use weft_fiber::Waiter;
 
+use super::collective_mismatch::is_mismatch;
 use super::deferred::Deferred;
 use super::events::EventKind;
 use super::request_id::RequestId;
@@ -91,6 +92,11 @@ impl Core {
         let outcome = slot.take_outcome();
         self.requests.release(id);
         let error = outcome.error.as_ref();
+        let differs = error.is_some_and(is_mismatch)
+            || expected.is_some_and(|expected| expected as u64 != outcome.bytes);
+        if differs && error.is_none_or(is_mismatch) {
+            self.deferred.push(Deferred::Mismatched(run));
+        }
         if self.runs.end_transfer(run, expected, outcome.bytes, error) {
             self.deferred.push(Deferred::Advance(run));
         }

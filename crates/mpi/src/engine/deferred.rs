@@ -35,6 +35,10 @@ pub(super) enum Deferred {
         request: RequestId,
         error: Option<Error>,
     },
+    /// A collective has got what does not belong to it.
+    Mismatched(RunId),
+    /// A peer has found that collectives of a context do not fit each other.
+    ToldOfMismatch { context: u32, error: Error },
     /// A collective may go on.
     Advance(RunId),
     /// The sender of a partitioned receive is known.
@@ -145,6 +149,10 @@ impl Engine {
                     Deferred::Answered(request) => self.answered(request),
                     Deferred::Asked { request, receive } => self.send_pieces(request, receive),
                     Deferred::Pulled { request, error } => self.pulled(request, error),
+                    Deferred::Mismatched(run) => self.end_mismatched(run),
+                    Deferred::ToldOfMismatch { context, error } => {
+                        self.end_all_of_context(context, &error);
+                    }
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),

@@ -1,17 +1,23 @@
 //! The envelope of a message: what travels in the [`Head`] of every mailbox message of MPI.
 //!
 //! ```text
-//!  byte 0      1..4              4..8      8..12   12..16          16..24   24..32
-//!       kind   generation (24)   context   tag     request index   size     token
+//!  byte 0      1..4              4..8      8..12   12..16          16..22   22..24      24..32
+//!       kind   generation (24)   context   tag     request index   size     signature   token
 //! ```
 //!
 //! [`Envelope`] is the valid value; a head that comes from a peer is parsed into one, or refused.
 //! `request` names the sender's request where an answer is due. The answer repeats it with the token, a word
-//! that no other transfer of the sender has: the name of a request comes again soon, that word does not.
+//! that no other transfer of the sender has: the name of a request comes again soon, that word does not. The signature
+//! code of the data is part of every message; answers and pieces have none, and their `size` is as long as a word.
 
 use weft_fabric::{Head, Token};
 
 use super::request_id::RequestId;
+use super::schedule::TAG_BIT_OF_OTHERS;
+use crate::datatype::SignatureCode;
+
+/// Bits of the size of a message: more than any memory has.
+const SIZE_BITS: u32 = 48;
 
 /// What kind of message an envelope heads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +36,8 @@ pub(crate) enum MessageKind {
     Cts,
     /// A part of the data, to the receive `request`. `size` is the number of bytes before it.
     Piece,
+    /// Collectives of a context do not fit each other: the data say how, `size` is the class of the error.
+    Mismatch,
 }
 
 impl MessageKind {
@@ -42,6 +50,7 @@ impl MessageKind {
             5 => Self::RtsPieces,
             6 => Self::Cts,
             7 => Self::Piece,
+            8 => Self::Mismatch,
             _ => return None,
         })
     }
@@ -55,13 +64,14 @@ impl MessageKind {
             Self::RtsPieces => 5,
             Self::Cts => 6,
             Self::Piece => 7,
+            Self::Mismatch => 8,
         }
     }
 
     /// Whether it heads a message, which is matched; else something that belongs to a message.
     #[inline]
     pub(crate) fn is_message(self) -> bool {
-        !matches!(self, Self::Fin | Self::Cts | Self::Piece)
+        !matches!(self, Self::Fin | Self::Cts | Self::Piece | Self::Mismatch)
     }
 
     /// Whether the data wait at the sender.
@@ -82,6 +92,8 @@ pub(crate) struct Envelope {
     pub request: RequestId,
     /// Bytes of the whole message.
     pub size: u64,
+    /// What the data are; unknown for what is no message.
+    pub signature: SignatureCode,
     /// The grant to pull by, for `Rts`; else a number of the sender's. Repeated by the answer.
     pub token: Token,
 }
@@ -95,6 +107,7 @@ impl Envelope {
             tag,
             request: RequestId::NONE,
             size,
+            signature: SignatureCode::UNKNOWN,
             token: Token(0),
         }
     }
@@ -107,6 +120,7 @@ impl Envelope {
             tag: 0,
             request: self.request,
             size: 0,
+            signature: SignatureCode::UNKNOWN,
             token: self.token,
         }
     }
@@ -143,7 +157,7 @@ impl Envelope {
         let words = [
             pair(kind, self.context),
             pair(self.tag.cast_unsigned(), self.request.index()),
-            self.size,
+            self.size | u64::from(self.signature.bits()) << SIZE_BITS,
             self.token.0,
         ];
         let mut head = [0; 32];
@@ -153,14 +167,27 @@ impl Envelope {
         head
     }
 
-    /// Context and tag, if what a peer sent is an eager message of a program.
+    /// Whether it belongs to a collective: in the place of the signature is the digest of its note, and, if it is eager, the
+    /// note as token.
+    pub(crate) fn is_of_collective(&self) -> bool {
+        self.context & 1 == 1 && (0..TAG_BIT_OF_OTHERS).contains(&self.tag)
+    }
+
+    /// This, of data with this signature.
     #[inline]
-    pub(crate) fn eager_from_head(head: &Head) -> Option<(u32, i32)> {
+    pub(crate) fn of(self, signature: SignatureCode) -> Self {
+        Self { signature, ..self }
+    }
+
+    /// Context, tag and signature, if what a peer sent is an eager message of a program.
+    #[inline]
+    pub(crate) fn eager_from_head(head: &Head) -> Option<(u32, i32, SignatureCode)> {
         let (words, _) = head.as_chunks::<8>();
-        let [first, second] = [0, 1].map(|at| u64::from_le_bytes(words[at]));
+        let [first, second, third] = [0, 1, 2].map(|at| u64::from_le_bytes(words[at]));
         let tag = (second as u32).cast_signed();
         let is_eager = first as u8 == MessageKind::Eager.to_byte() && tag >= 0;
-        is_eager.then_some(((first >> 32) as u32, tag))
+        let signature = SignatureCode::from_bits((third >> SIZE_BITS) as u16);
+        is_eager.then_some(((first >> 32) as u32, tag, signature))
     }
 
     /// Parses what a peer sent; `None` if it is no envelope.
@@ -173,12 +200,19 @@ impl Envelope {
         if (second as u32).cast_signed() < 0 && first >> 32 & 1 == 0 {
             return None;
         }
+        let kind = MessageKind::from_byte(first as u8)?;
+        let (size, signature) = if kind.is_message() {
+            (size & ((1 << SIZE_BITS) - 1), (size >> SIZE_BITS) as u16)
+        } else {
+            (size, 0)
+        };
         Some(Self {
-            kind: MessageKind::from_byte(first as u8)?,
+            kind,
             context: (first >> 32) as u32,
             tag: (second as u32).cast_signed(),
             request: RequestId::new((second >> 32) as u32, first as u32 >> 8),
             size,
+            signature: SignatureCode::from_bits(signature),
             token: Token(token),
         })
     }
@@ -199,7 +233,8 @@ mod tests {
             context: 0xdead_beef,
             tag: 0x3fff_ffff,
             request: RequestId::new(77, 0x5a),
-            size: u64::MAX - 5,
+            size: (1 << SIZE_BITS) - 5,
+            signature: SignatureCode::from_bits(0xabcd),
             token: Token(0x1234_5678_9abc_def0),
         };
         assert_eq!(Envelope::from_head(&envelope.to_head()), Some(envelope));
@@ -217,7 +252,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         let mut head = Envelope::eager(1, 2, 3).to_head();
-        for kind in (0..=255u8).filter(|kind| !(1..=7).contains(kind)) {
+        for kind in (0..=255u8).filter(|kind| !(1..=8).contains(kind)) {
             head[0] = kind;
             assert_eq!(Envelope::from_head(&head), None);
         }

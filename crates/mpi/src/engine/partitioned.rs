@@ -176,7 +176,7 @@ impl Engine {
         announcement: Announcement,
     ) -> Result<()> {
         let mut bytes = announcement.to_bytes();
-        let buffer = Buffer::Flat(buffer::region_of(&mut bytes));
+        let buffer = Buffer::untyped(buffer::region_of(&mut bytes));
         // Buffered: the engine has a copy if it does not leave at once.
         let sent = self.start_send(SendMode::Buffered, buffer, context, to, ANNOUNCEMENT | tag)?;
         if let Some(request) = sent
@@ -211,7 +211,7 @@ impl Engine {
             return Ok(request);
         };
         receiving.set_request(request);
-        let work = Work::receive(Buffer::Flat(receiving.announcement()));
+        let work = Work::receive(Buffer::untyped(receiving.announcement()));
         let part = Part::Announcement(id);
         self.post_part(work, part, (from, collective), ANNOUNCEMENT | tag);
         Ok(request)
@@ -228,7 +228,7 @@ impl Engine {
         if let Part::Received(id, piece) = part
             && let Some(receiving) = self.core.channels.receiving(id)
         {
-            let into = Buffer::Flat(receiving.post(piece, request));
+            let into = Buffer::untyped(receiving.post(piece, request));
             if let Some(slot) = self.core.requests.get_mut(request) {
                 slot.set_work(Work::receive(into));
             }

@@ -65,7 +65,7 @@ impl Pieces {
             let length = left.min(most);
             let head = Envelope::piece(self.receive, self.token, self.position as u64).to_head();
             let posted = match &self.data {
-                Buffer::Flat(region) => {
+                Buffer::Flat(region, _) => {
                     let part = region.part(self.position, length);
                     let part = part.expect("a part lies within its buffer");
                     fabric.try_send(to, &head, buffer::bytes_of(&part))

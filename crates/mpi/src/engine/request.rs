@@ -14,6 +14,7 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::at_once::Received;
+use super::collective_mismatch;
 use super::envelope::{Envelope, MessageKind};
 use super::on_complete::{OnComplete, PersistentOperation};
 use super::protocol::Protocol;
@@ -65,7 +66,7 @@ impl Work {
 
     /// A receive from `MPI_PROC_NULL`.
     pub(super) fn receive_nothing() -> Self {
-        Self::receive(Buffer::Flat(Region::EMPTY))
+        Self::receive(Buffer::untyped(Region::EMPTY))
     }
 
     /// Whether it owns anything that must be dropped.
@@ -78,7 +79,7 @@ impl Work {
                     || matches!(state, Receiving::Moving(Some(_)) | Receiving::Pieces(_))
             }
             Self::Send(sending) => {
-                !matches!(sending.kept, Kept::Nothing | Kept::Lent(Buffer::Flat(_)))
+                !matches!(sending.kept, Kept::Nothing | Kept::Lent(Buffer::Flat(..)))
             }
         }
     }
@@ -215,7 +216,7 @@ impl Sending {
     /// What is to be granted to the receiver, if it pulls.
     pub(super) fn granted(&mut self) -> Option<Region> {
         (self.protocol == Protocol::Rendezvous).then(|| match self.data() {
-            Buffer::Flat(region) => region,
+            Buffer::Flat(region, _) => region,
             Buffer::Typed(_) => unreachable!("what has gaps is sent in pieces"),
         })
     }
@@ -223,9 +224,9 @@ impl Sending {
     /// The data, which stay until the send has ended.
     fn data(&mut self) -> Buffer {
         match &mut self.kept {
-            Kept::Nothing => Buffer::Flat(Region::EMPTY),
+            Kept::Nothing => Buffer::untyped(Region::EMPTY),
             Kept::Lent(buffer) => buffer.clone(),
-            Kept::Owned(bytes) => Buffer::Flat(buffer::region_of(bytes)),
+            Kept::Owned(bytes) => Buffer::untyped(buffer::region_of(bytes)),
         }
     }
 
@@ -610,8 +611,7 @@ impl Request {
     pub(super) fn deliver(
         &mut self,
         from: Peer,
-        tag: i32,
-        size: u64,
+        envelope: &Envelope,
         data: SharedBytes<'_>,
     ) -> bool {
         let Work::Receive { buffer, state } = &mut self.work else {
@@ -620,10 +620,12 @@ impl Request {
         *state = Receiving::Unposted;
         let fitted = buffer.fill(data);
         self.outcome.source = Some(from);
-        self.outcome.tag = tag;
+        self.outcome.tag = envelope.tag;
         self.outcome.bytes = fitted as u64;
         if fitted < data.len() {
-            self.outcome.error = Some(truncated(from, tag, size, fitted));
+            self.outcome.error = Some(truncated(from, envelope.tag, envelope.size, fitted));
+        } else if !buffer.expects(envelope.signature) {
+            self.outcome.error = does_not_fit(from, envelope, buffer);
         }
         true
     }
@@ -641,7 +643,11 @@ impl Request {
         };
         let room = buffer.bytes() as u64;
         let fits = size.min(room);
-        let error = (size > room).then(|| truncated(from, tag, size, buffer.bytes()));
+        let error = if size > room {
+            Some(truncated(from, tag, size, buffer.bytes()))
+        } else {
+            does_not_fit(from, envelope, buffer)
+        };
         self.outcome = Outcome {
             source: Some(from),
             tag,
@@ -661,7 +667,7 @@ impl Request {
             return Some(Transfer::Pieces);
         }
         let (into, owned) = match buffer {
-            Buffer::Flat(region) => (region.prefix(fits), None),
+            Buffer::Flat(region, _) => (region.prefix(fits), None),
             Buffer::Typed(_) => {
                 match memory::zeroed(fits) {
                     Ok(mut owned) => (buffer::region_of(&mut owned), Some(owned)),
@@ -669,7 +675,7 @@ impl Request {
                     Err(error) => {
                         self.outcome.bytes = 0;
                         self.outcome.error = Some(error);
-                        *buffer = Buffer::Flat(Region::EMPTY);
+                        *buffer = Buffer::untyped(Region::EMPTY);
                         (Region::EMPTY, None)
                     }
                 }
@@ -829,6 +835,35 @@ pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
         ErrorClass::Truncate,
         format!(
             "a message of {size} bytes from rank {from} of MPI_COMM_WORLD with tag {tag} does not fit the buffer of {room} bytes; receive with a larger count, or probe first"
+        ),
+    )
+}
+
+/// The error if the signature of a message, or the note of a collective, is not that of its receive.
+#[inline(never)]
+pub(super) fn does_not_fit(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Option<Error> {
+    if envelope.is_of_collective() {
+        return collective_mismatch::of_message(from, envelope, buffer.code());
+    }
+    let takes = buffer.takes(envelope.signature, envelope.size);
+    (!takes).then(|| of_another_type(from, envelope, buffer))
+}
+
+/// The message is in the buffer all the same, byte for byte.
+#[cold]
+fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Error {
+    let (sent, expected) = (envelope.signature.name(), buffer.code().name());
+    Error::new(
+        ErrorClass::Type,
+        format!(
+            "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} was sent as {sent} and is received as {expected}{}; the datatypes of both sides must consist of the same basic elements in the same order: receive it as what it was sent, or send and receive it as MPI_BYTE",
+            envelope.size,
+            envelope.tag,
+            if sent == expected {
+                " in another order"
+            } else {
+                ""
+            },
         ),
     )
 }

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use weft_fabric::{Fabric, Peer, Posted, Region};
 
+use super::collective_mismatch::is_mismatch;
+use super::collective_note::CollectiveNote;
 use super::request_id::RequestId;
 use super::schedule::{CollectiveContext, RunId, Schedule, Span, Step};
 use crate::buffer;
@@ -23,6 +25,7 @@ use crate::memory;
 #[derive(Debug)]
 pub(super) struct Run {
     schedule: Arc<Schedule>,
+    note: CollectiveNote,
     context: CollectiveContext,
     /// Lives as long as the run; looked at through `memory` only.
     _scratch: Box<[u8]>,
@@ -54,6 +57,11 @@ impl Run {
         &self.context
     }
 
+    /// What it is, for the other ranks.
+    pub(super) fn note(&self) -> CollectiveNote {
+        self.note
+    }
+
     /// The MPI call.
     pub(super) fn name(&self) -> &'static str {
         self.schedule.name
@@ -71,6 +79,11 @@ impl Run {
     /// Whose signals it waits for.
     pub(super) fn awaited(&self) -> impl Iterator<Item = Peer> {
         self.awaited.iter().copied()
+    }
+
+    /// What it has failed with.
+    pub(super) fn error(&self) -> Option<&Error> {
+        self.error.as_ref()
     }
 
     /// Whether it has failed.
@@ -149,9 +162,15 @@ impl Run {
 
     /// It fails with an error that does not say in which call.
     fn fail_in_call(&mut self, error: &Error) {
-        let name = self.schedule.name;
-        self.error
-            .get_or_insert_with(|| Error::new(error.class(), format!("{name}: {error}")));
+        let (name, note) = (self.schedule.name, self.note);
+        self.error.get_or_insert_with(|| {
+            // Of other collectives with other arguments, those of this rank are of interest.
+            let name = match note {
+                note if is_mismatch(error) && note != CollectiveNote::NOTHING => note.describe(),
+                _ => name.to_owned(),
+            };
+            Error::new(error.class(), format!("{name}: {error}"))
+        });
     }
 
     /// Sends a signal, now or when there is room.
@@ -246,7 +265,12 @@ impl Runs {
         let mut scratch = memory::scratch(schedule.scratch_bytes);
         // Made once: transfers under way keep regions of it, which a new borrow would end.
         let memory = buffer::region_of(&mut scratch);
+        let note = match schedule.note {
+            CollectiveNote::NOTHING => CollectiveNote::of_name(schedule.name),
+            note => note,
+        };
         let run = Run {
+            note,
             _scratch: scratch,
             memory,
             schedule,

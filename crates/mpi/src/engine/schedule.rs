@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Region, SyncKey};
 
+use super::collective_note::CollectiveNote;
 use crate::buffer::TypedBuffer;
 use crate::datatype::Datatype;
 use crate::error::Result;
@@ -141,6 +142,8 @@ pub struct Schedule {
     pub steps: Vec<Step>,
     /// Scratch memory that a run needs.
     pub scratch_bytes: usize,
+    /// What all ranks compute alike; nothing if the name says all that is known.
+    pub note: CollectiveNote,
 }
 
 impl Schedule {
@@ -151,6 +154,7 @@ impl Schedule {
             name,
             steps,
             scratch_bytes: 0,
+            note: CollectiveNote::NOTHING,
         }
     }
 }

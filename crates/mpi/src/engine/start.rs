@@ -10,7 +10,7 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::outbox::{Load, Waiting};
 use super::protocol::{Protocol, SendMode};
-use super::request::{Kept, Sending, Work, truncated};
+use super::request::{Kept, Sending, Work, does_not_fit, truncated};
 use super::request_id::RequestId;
 use super::status::Status;
 use super::unexpected::Unexpected;
@@ -39,6 +39,19 @@ impl Engine {
         to: Peer,
         tag: i32,
     ) -> Result<Option<RequestId>> {
+        let envelope = Envelope::eager(context, tag, buffer.bytes() as u64).of(buffer.code());
+        self.start_send_of(mode, buffer, envelope, to)
+    }
+
+    /// The same of a message with this envelope, as far as it is known before the protocol is.
+    #[inline]
+    pub(super) fn start_send_of(
+        &mut self,
+        mode: SendMode,
+        buffer: Buffer,
+        envelope: Envelope,
+        to: Peer,
+    ) -> Result<Option<RequestId>> {
         let size = buffer.bytes();
         let protocol = Protocol::of(mode, size, self.eager);
         self.core.counters.sent(protocol, size);
@@ -46,9 +59,9 @@ impl Engine {
             self.note_far(to, size);
         }
         if protocol == Protocol::Eager && self.outbox.is_clear(to) {
-            let head = Envelope::eager(context, tag, size as u64).to_head();
+            let head = envelope.to_head();
             let posted = match &buffer {
-                Buffer::Flat(region) => {
+                Buffer::Flat(region, _) => {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
                 Buffer::Typed(typed) => {
@@ -61,7 +74,7 @@ impl Engine {
                 return Ok(None);
             }
         }
-        self.start_slow_send(protocol, mode, buffer, context, to, tag)
+        self.start_slow_send(protocol, mode, buffer, envelope, to)
             .map(Some)
     }
 
@@ -79,18 +92,17 @@ impl Engine {
         protocol: Protocol,
         mode: SendMode,
         buffer: Buffer,
-        context: u32,
+        mut envelope: Envelope,
         to: Peer,
-        tag: i32,
     ) -> Result<RequestId> {
         if let Some(error) = self.core.lost.error_of(to) {
             return Err(error);
         }
         self.core.requests.check_room()?;
-        let size = buffer.bytes();
+        let (size, context, tag) = (buffer.bytes(), envelope.context, envelope.tag);
         let bytes = match buffer {
             other if mode == SendMode::Buffered => Bytes::Owned(other.packed()?),
-            Buffer::Flat(region) => Bytes::Lent(region),
+            Buffer::Flat(region, _) => Bytes::Lent(region),
             Buffer::Typed(typed) if protocol == Protocol::Rendezvous => Bytes::Elements(typed),
             Buffer::Typed(typed) => Bytes::Owned(typed.packed()?),
         };
@@ -101,7 +113,7 @@ impl Engine {
                 Kept::Lent(Buffer::Typed(typed)),
             ),
             (Protocol::Rendezvous, Bytes::Lent(region)) => {
-                (protocol, Load::None, Kept::Lent(Buffer::Flat(region)))
+                (protocol, Load::None, Kept::Lent(Buffer::untyped(region)))
             }
             (Protocol::Rendezvous, Bytes::Owned(bytes)) => {
                 (protocol, Load::None, Kept::Owned(bytes))
@@ -119,9 +131,10 @@ impl Engine {
             .core
             .requests
             .insert(context, None, Work::Send(sending));
-        let mut envelope = Envelope::eager(context, tag, size as u64);
         envelope.request = request;
-        envelope.token = token;
+        if protocol != Protocol::Eager {
+            envelope.token = token;
+        }
         envelope.kind = match protocol {
             Protocol::Eager => MessageKind::Eager,
             Protocol::EagerSynchronous => MessageKind::EagerSynchronous,
@@ -235,7 +248,7 @@ impl Engine {
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
                 self.core.unexpected.recycle(data);
             }
-            MessageKind::Fin | MessageKind::Cts | MessageKind::Piece => {
+            MessageKind::Fin | MessageKind::Cts | MessageKind::Piece | MessageKind::Mismatch => {
                 unreachable!("what belongs to a message is never stored as one")
             }
         }
@@ -277,6 +290,8 @@ impl Engine {
         let fitted = buffer.fill(data);
         let outcome = if fitted < data.len() {
             Err(truncated(message.from, envelope.tag, envelope.size, fitted))
+        } else if let Some(error) = does_not_fit(message.from, envelope, buffer) {
+            Err(error)
         } else {
             Ok(Status {
                 source: rank_of(message.from),

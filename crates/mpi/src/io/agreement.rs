@@ -58,9 +58,9 @@ pub(super) fn exchange<const N: usize>(comm: &Comm, own: [u64; N]) -> Result<Vec
     let each = sent.len();
     let mut received = vec![0; each * size];
     let whole = region_of(&mut received);
-    let block = |rank: usize| Buffer::Flat(whole.part(rank * each, each).expect("one of them"));
+    let block = |rank: usize| Buffer::untyped(whole.part(rank * each, each).expect("one of them"));
     let blocks = Blocks::of((0..size).map(block).collect());
-    let own = Buffer::Flat(region_of(&mut sent));
+    let own = Buffer::untyped(region_of(&mut sent));
     comm.run(coll::allgather(&Members::of(comm), Some(&own), &blocks)?)?;
     Ok(received.chunks_exact(each).map(words).collect())
 }
@@ -83,7 +83,7 @@ pub(super) fn exchange_each<const N: usize>(
     let blocks = |bytes: &mut [u8]| {
         let whole = region_of(bytes);
         let block = |rank: usize| whole.part(rank * N * 8, N * 8).expect("one of them");
-        Blocks::of((0..size).map(|rank| Buffer::Flat(block(rank))).collect())
+        Blocks::of((0..size).map(|rank| Buffer::untyped(block(rank))).collect())
     };
     let (out, into) = (blocks(&mut sent), blocks(&mut received));
     comm.run(coll::alltoall(&Members::of(comm), Some(&out), &into)?)?;
@@ -140,7 +140,7 @@ pub(super) fn agree_with<T, const N: usize>(
         {
             text.copy_from_slice(own);
         }
-        let buffer = Buffer::Flat(region_of(&mut text));
+        let buffer = Buffer::untyped(region_of(&mut text));
         comm.run(coll::bcast(&Members::of(comm), &buffer, rank)?)?;
         own?;
         return Err(Error::new(

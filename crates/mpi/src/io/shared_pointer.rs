@@ -77,8 +77,8 @@ impl WindowPointer {
             count: 1,
             datatype: Basic::Int64.datatype(),
         };
-        let given = Buffer::Flat(region_of(&mut given));
-        let into = Buffer::Flat(region_of(&mut before));
+        let given = Buffer::untyped(region_of(&mut given));
+        let into = Buffer::untyped(region_of(&mut before));
         let done = self
             .window
             .get_accumulate(Some(given), into, &target, op, Ends::WithEpoch);

@@ -43,7 +43,7 @@ impl<'a> Transfers<'a> {
 
     /// Begins to send the caller's memory.
     pub fn send(&mut self, to: u32, region: Region) -> Result<()> {
-        let buffer = Buffer::Flat(region);
+        let buffer = Buffer::untyped(region);
         let request = self
             .comm
             .isend(SendMode::Standard, buffer, Target::Rank(to), self.tag)?;
@@ -60,7 +60,7 @@ impl<'a> Transfers<'a> {
 
     /// Begins to receive to the caller's memory.
     pub fn receive(&mut self, from: u32, region: Region) -> Result<()> {
-        let buffer = Buffer::Flat(region);
+        let buffer = Buffer::untyped(region);
         let tag = TagPattern::Exact(self.tag);
         let request = self.comm.irecv(buffer, Source::Rank(from), tag)?;
         self.requests.push(request);

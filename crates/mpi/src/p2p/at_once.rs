@@ -8,6 +8,7 @@ use weft_sys::span::Region;
 
 use super::{Source, TagPattern};
 use crate::comm::Comm;
+use crate::datatype::SignatureCode;
 use crate::engine::{Asked, Received, RequestId};
 use crate::process::Process;
 
@@ -15,7 +16,7 @@ impl Comm {
     /// [`send`](Self::send) of a standard message.
     #[inline(always)]
     #[must_use]
-    pub fn send_at_once(&self, bytes: Region, to: u32, tag: i32) -> bool {
+    pub fn send_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
         let Some(to) = self.peer(to) else {
             return false;
         };
@@ -27,7 +28,12 @@ impl Comm {
     /// [`recv`](Self::recv).
     #[inline(always)]
     #[must_use]
-    pub fn recv_at_once(&self, into: Region, from: Source, tag: TagPattern) -> Option<Received> {
+    pub fn recv_at_once(
+        &self,
+        into: (Region, SignatureCode),
+        from: Source,
+        tag: TagPattern,
+    ) -> Option<Received> {
         let peer = match from {
             Source::Null => return None,
             Source::Any => None,
@@ -53,7 +59,12 @@ impl Comm {
     /// [`irecv`](Self::irecv).
     #[inline(always)]
     #[must_use]
-    pub fn irecv_at_once(&self, into: Region, from: Source, tag: TagPattern) -> Option<RequestId> {
+    pub fn irecv_at_once(
+        &self,
+        into: (Region, SignatureCode),
+        from: Source,
+        tag: TagPattern,
+    ) -> Option<RequestId> {
         let peer = match from {
             Source::Null => return None,
             Source::Any => None,

@@ -97,7 +97,7 @@ impl Comm {
         from: (Source, TagPattern),
     ) -> Result<Status> {
         let mut copy = buffer.packed()?;
-        let outgoing = Buffer::Flat(crate::buffer::region_of(&mut copy));
+        let outgoing = Buffer::Flat(crate::buffer::region_of(&mut copy), buffer.code());
         self.sendrecv((outgoing, to.0, to.1), (buffer, from.0, from.1))
     }
 }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn over(bytes: &mut [u8]) -> Buffer {
-        Buffer::Flat(buffer::region_of(bytes))
+        Buffer::untyped(buffer::region_of(bytes))
     }
 
     #[test]

@@ -334,9 +334,9 @@ fn exchange(comm: &Comm, own: &Description) -> Result<Vec<Description>> {
     let mut all = vec![0; members.size * Description::BYTES];
     let region = buffer::region_of(&mut all);
     let part = |rank: usize| region.part(rank * Description::BYTES, Description::BYTES);
-    let block = |rank| Buffer::Flat(part(rank).unwrap_or(Region::EMPTY));
+    let block = |rank| Buffer::untyped(part(rank).unwrap_or(Region::EMPTY));
     let blocks = Blocks::of((0..members.size).map(block).collect());
-    let mine = Buffer::Flat(buffer::region_of(&mut mine));
+    let mine = Buffer::untyped(buffer::region_of(&mut mine));
     comm.run(coll::allgather(&members, Some(&mine), &blocks)?)?;
     let described = all.chunks_exact(Description::BYTES);
     Ok(described.map(Description::from_bytes).collect())

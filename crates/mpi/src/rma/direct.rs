@@ -109,7 +109,7 @@ impl Window {
     /// Puts, if that can be done at once. Whether it was done.
     #[inline]
     pub(super) fn put_directly(&self, source: &Buffer, target: &TargetBuffer<'_>) -> bool {
-        let Buffer::Flat(source) = source else {
+        let Buffer::Flat(source, _) = source else {
             return false;
         };
         let Some(part) = self.piece(target, source.len()) else {
@@ -124,7 +124,7 @@ impl Window {
     /// Gets, if that can be done at once. Whether it was done.
     #[inline]
     pub(super) fn get_directly(&self, into: &Buffer, target: &TargetBuffer<'_>) -> bool {
-        let Buffer::Flat(into) = into else {
+        let Buffer::Flat(into, _) = into else {
             return false;
         };
         let Some(part) = self.piece(target, into.len()) else {
@@ -143,7 +143,7 @@ impl Window {
         target: &TargetBuffer<'_>,
         op: &Op,
     ) -> bool {
-        let (Buffer::Flat(source), 1) = (source, target.count) else {
+        let (Buffer::Flat(source, _), 1) = (source, target.count) else {
             return false;
         };
         let (Some(operation), Some(basic)) = (op.as_predefined(), target.datatype.basic()) else {

@@ -176,7 +176,7 @@ fn blocks(bytes: &mut [u8], lengths: &[usize]) -> Result<Blocks> {
     let part = |length: &usize| {
         let part = whole.part(start, *length);
         start += length;
-        part.map(Buffer::Flat).ok_or_else(|| {
+        part.map(Buffer::untyped).ok_or_else(|| {
             Error::new(
                 ErrorClass::Intern,
                 "blocks beyond their memory; please report this",

@@ -56,15 +56,15 @@ pub(crate) fn apply(
     };
     let at = own.wrapping_add(offset as i64);
     match access {
-        Access::Put(Buffer::Flat(source)) => {
+        Access::Put(Buffer::Flat(source, _)) => {
             let span = exposed.span(at, bytes);
             span.is_some_and(|span| span.copy_from(source) == bytes)
         }
-        Access::Get(Buffer::Flat(into)) => {
+        Access::Get(Buffer::Flat(into, _)) => {
             let span = exposed.span(at, bytes);
             span.is_some_and(|span| into.copy_from(&span) == bytes)
         }
-        Access::Accumulate(combine, Buffer::Flat(source))
+        Access::Accumulate(combine, Buffer::Flat(source, _))
             if let Some(done) = exposed.combine_piece(at, combine, source, is_lost) =>
         {
             done

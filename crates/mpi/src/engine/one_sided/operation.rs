@@ -147,7 +147,7 @@ impl Operation {
         let total = datatype.size().saturating_mul(count);
         let is_whole = matches!(
             access,
-            Access::Put(Buffer::Flat(_)) | Access::Get(Buffer::Flat(_))
+            Access::Put(Buffer::Flat(..)) | Access::Get(Buffer::Flat(..))
         ) && datatype.flat(count).is_some();
         Self {
             portal: portal.filter(|_| is_whole),
@@ -200,8 +200,8 @@ impl Operation {
     pub(super) fn transfer(&self) -> Option<Transfer> {
         let (offset, _) = self.datatype.flat(self.count)?;
         let (region, writes) = match self.access {
-            Access::Put(Buffer::Flat(region)) => (region, true),
-            Access::Get(Buffer::Flat(region)) => (region, false),
+            Access::Put(Buffer::Flat(region, _)) => (region, true),
+            Access::Get(Buffer::Flat(region, _)) => (region, false),
             _ => return None,
         };
         Some(Transfer {

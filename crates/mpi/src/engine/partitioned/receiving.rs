@@ -106,7 +106,7 @@ impl Receiving {
     ) -> Result<Self> {
         memory::ensure_list(partitions as usize, size_of::<u32>())?;
         let (packed, memory) = match &buffer {
-            Buffer::Flat(region) => (None, *region),
+            Buffer::Flat(region, _) => (None, *region),
             Buffer::Typed(typed) => {
                 let mut packed = memory::zeroed(typed.bytes())?;
                 // Made once: receives under way keep regions of it.
@@ -283,7 +283,7 @@ impl Receiving {
 
     /// All bytes of a partition are there.
     fn unpack(&self, partition: u32) {
-        if matches!(self.buffer, Buffer::Flat(_)) {
+        if matches!(self.buffer, Buffer::Flat(..)) {
             return;
         }
         let each = self.memory.len() / self.partitions as usize;

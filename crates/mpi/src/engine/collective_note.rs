@@ -1,0 +1,227 @@
+//! Note of a collective: a word that all members of a communicator compute alike from what must be the same on all.
+//!
+//! ```text
+//!   bits 0..8   8..16       16..48   48..64
+//!        call   operation   root     signature code
+//! ```
+//!
+//! It stands on boards, and travels in the messages of collectives: whole, as the token of an eager message, which needs
+//! none, and as a [digest](CollectiveNote::digest) in the place of the signature, where messages of programs have that of
+//! their data. Zero says nothing: it fits every other.
+
+use super::counters::COLLECTIVES;
+use crate::datatype::SignatureCode;
+use crate::error::{Error, ErrorClass};
+use crate::op::Predefined;
+
+/// The operation of a program.
+const USERS: u8 = 0xff;
+
+/// What a collective is, but for its bytes. See the [module page](self).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct CollectiveNote(u64);
+
+impl CollectiveNote {
+    /// Says nothing.
+    pub const NOTHING: Self = Self(0);
+
+    /// That of the call at this place in [`COLLECTIVES`].
+    pub(crate) fn of(place: usize, root: usize, signature: SignatureCode) -> Self {
+        let root = (root as u64 & 0xffff_ffff) << 16;
+        Self((place as u64 + 1) & 0xff | root | u64::from(signature.bits()) << 48)
+    }
+
+    /// That of a call of which only the name is known. Nothing for others than MPI's own.
+    pub(crate) fn of_name(name: &str) -> Self {
+        let place = COLLECTIVES.iter().position(|other| *other == name);
+        place.map_or(Self::NOTHING, |place| {
+            Self::of(place, 0, SignatureCode::UNKNOWN)
+        })
+    }
+
+    /// The same with an operation; `None` stands for one of the program's.
+    pub(crate) fn with(self, operation: Option<Predefined>) -> Self {
+        let number = operation.map_or(USERS, |operation| operation as u8 + 1);
+        Self(self.0 | u64::from(number) << 8)
+    }
+
+    #[inline]
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// What a peer says.
+    #[inline]
+    pub(crate) fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
+    fn call(self) -> u8 {
+        self.0 as u8
+    }
+
+    fn operation(self) -> u8 {
+        (self.0 >> 8) as u8
+    }
+
+    fn root(self) -> u32 {
+        (self.0 >> 16) as u32
+    }
+
+    fn signature(self) -> SignatureCode {
+        SignatureCode::from_bits((self.0 >> 48) as u16)
+    }
+
+    /// Whether both may be the same collective.
+    pub(crate) fn fits(self, other: Self) -> bool {
+        self == other
+            || self == Self::NOTHING
+            || other == Self::NOTHING
+            || self.differs(other).is_none()
+    }
+
+    /// What is not the same: the class of the error.
+    fn differs(self, other: Self) -> Option<ErrorClass> {
+        if self.call() != other.call() {
+            Some(ErrorClass::Other)
+        } else if self.root() != other.root() {
+            Some(ErrorClass::Root)
+        } else if self.operation() != other.operation() {
+            Some(ErrorClass::Op)
+        } else if !self.signature().fits(other.signature()) {
+            Some(ErrorClass::Type)
+        } else {
+            None
+        }
+    }
+
+    /// In 16 bits: a hash of call, operation and root, and the basic datatype if there is only one. Never zero, unless it says
+    /// nothing.
+    pub(crate) fn digest(self) -> SignatureCode {
+        if self == Self::NOTHING {
+            return SignatureCode::UNKNOWN;
+        }
+        let what = self.0 & 0xffff_ffff_ffff;
+        let hash = (what.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u16;
+        let signature = Some(self.signature()).filter(|code| !code.is_of_several());
+        SignatureCode::from_bits(hash.max(1) << 8 | signature.unwrap_or_default().bits())
+    }
+
+    /// Whether two [digests](Self::digest) may be of the same collective; if not, the class of the error.
+    pub(crate) fn digests_differ(one: SignatureCode, other: SignatureCode) -> Option<ErrorClass> {
+        let none = SignatureCode::UNKNOWN;
+        if one == other || one == none || other == none {
+            return None;
+        }
+        if one.bits() >> 8 != other.bits() >> 8 {
+            return Some(ErrorClass::Other);
+        }
+        let [one, other] = [one, other].map(|code| SignatureCode::from_bits(code.bits() & 0xff));
+        (!one.fits(other)).then_some(ErrorClass::Type)
+    }
+
+    /// The MPI call.
+    pub(crate) fn name(self) -> &'static str {
+        let place = usize::from(self.call()).wrapping_sub(1);
+        COLLECTIVES.get(place).copied().unwrap_or("something else")
+    }
+
+    /// As people say it: "MPI_Bcast with root 0 of MPI_INT".
+    #[cold]
+    pub(crate) fn describe(self) -> String {
+        let mut text = self.name().to_owned();
+        if matches!(
+            self.name(),
+            "MPI_Bcast" | "MPI_Gather" | "MPI_Scatter" | "MPI_Reduce"
+        ) {
+            text += &format!(" with root {}", self.root());
+        }
+        match self.operation() {
+            0 => {}
+            USERS => text += " with an operation of the program",
+            number => {
+                let name = Predefined::ALL.get(usize::from(number) - 1);
+                text += &format!(" with {}", name.map_or("an operation", |op| op.name()));
+            }
+        }
+        if self.signature() != SignatureCode::UNKNOWN {
+            text += &format!(" of {}", self.signature().name());
+        }
+        text
+    }
+
+    /// The error of a rank that does this, when another is found to do something else.
+    #[cold]
+    pub(crate) fn disagreement(self, peer: u32, other: Self) -> Option<Error> {
+        let class = self.differs(other)?;
+        let remedy = match class {
+            ErrorClass::Other => {
+                "all ranks of a communicator must call the same collectives in the same order"
+            }
+            ErrorClass::Root => "all ranks of the call must name the same root",
+            ErrorClass::Op => "all ranks of the call must name the same operation",
+            _ => "the datatypes must consist of the same basic elements on all ranks of the call",
+        };
+        let text = format!(
+            "this rank is in {}, rank {peer} of MPI_COMM_WORLD in {}; {remedy}",
+            self.describe(),
+            other.describe(),
+        );
+        Some(Error::new(class, text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::datatype::Basic;
+
+    #[test]
+    fn each_part_is_told_from_others() {
+        let (int, float) = (
+            SignatureCode::of(Basic::Int),
+            SignatureCode::of(Basic::Float),
+        );
+        let note = CollectiveNote::of(11, 3, int).with(Some(Predefined::Sum));
+        let cases = [
+            (
+                CollectiveNote::of(12, 3, int).with(Some(Predefined::Sum)),
+                ErrorClass::Other,
+            ),
+            (
+                CollectiveNote::of(11, 0, int).with(Some(Predefined::Sum)),
+                ErrorClass::Root,
+            ),
+            (
+                CollectiveNote::of(11, 3, int).with(Some(Predefined::Max)),
+                ErrorClass::Op,
+            ),
+            (CollectiveNote::of(11, 3, int).with(None), ErrorClass::Op),
+            (
+                CollectiveNote::of(11, 3, float).with(Some(Predefined::Sum)),
+                ErrorClass::Type,
+            ),
+        ];
+        for (other, class) in cases {
+            let error = note.disagreement(7, other).expect("they differ");
+            assert_eq!(error.class(), class, "{error}");
+            assert!(!note.fits(other) && !other.fits(note));
+            assert!(CollectiveNote::digests_differ(note.digest(), other.digest()).is_some());
+            let text = error.to_string();
+            assert!(
+                text.contains("MPI_Reduce with root 3 with MPI_SUM of MPI_INT"),
+                "{text}"
+            );
+            assert!(text.contains("rank 7"), "{text}");
+        }
+        let alike = SignatureCode::of(Basic::Int32);
+        let same = CollectiveNote::of(11, 3, alike).with(Some(Predefined::Sum));
+        for other in [same, note, CollectiveNote::NOTHING] {
+            assert!(note.fits(other) && other.fits(note));
+            assert_eq!(
+                CollectiveNote::digests_differ(note.digest(), other.digest()),
+                None
+            );
+        }
+    }
+}

@@ -141,6 +141,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// is known to the launcher when this returns.
     fn connected(&self, connected: bool);
 
+    /// Tells the launcher that this process goes on when others die: if all of the job do, it does not end with a death.
+    /// That is known to the launcher when this returns. Other launchers than ours do not care.
+    fn handles_losses(&self) {}
+
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
     /// failure from now on.
     fn initialised(&self);

@@ -49,6 +49,8 @@ pub enum Told {
     Connected,
     /// It does not any more.
     Independent,
+    /// It goes on when others die, and is to be told of that.
+    HandlesLosses,
 }
 
 /// One message: something told, or a question.
@@ -208,6 +210,7 @@ impl Message {
             Self::Told(Told::Finalised) => b"finalised".to_vec(),
             Self::Told(Told::Connected) => b"connected".to_vec(),
             Self::Told(Told::Independent) => b"independent".to_vec(),
+            Self::Told(Told::HandlesLosses) => b"handles-losses".to_vec(),
             Self::Ask { last, piece } => {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
@@ -239,6 +242,7 @@ impl Message {
             "fence" => Some(Self::Fence),
             "connected" => Some(Self::Told(Told::Connected)),
             "independent" => Some(Self::Told(Told::Independent)),
+            "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
             "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
@@ -324,6 +328,7 @@ mod tests {
             Message::AskHosts { from: 70_000 },
             Message::Told(Told::Connected),
             Message::Told(Told::Independent),
+            Message::Told(Told::HandlesLosses),
             Message::Ask {
                 last: false,
                 piece: vec![1; VALUE_LIMIT],

@@ -577,6 +577,7 @@ impl RankProcesses {
             Told::Abort { .. } => self.abort_told = true,
             Told::Connected => rank.independent = false,
             Told::Independent => rank.independent = true,
+            Told::HandlesLosses => {}
         }
         let rank = rank.number();
         Event::Told { rank, told }

@@ -23,6 +23,7 @@
 //!   file        reads, writes and locks at offsets
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
 //!   socket      streams and lent memory                        interfaces: addresses of this host
+//!   symbols     which functions the program is linked with
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -64,6 +65,7 @@ pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod span;
+pub mod symbols;
 pub mod tap;
 pub mod usage;
 pub mod wake;

@@ -91,6 +91,9 @@ typedef void (MPI_T_event_dropped_cb_function)(MPI_Count count, MPI_T_event_regi
 #define MPI_ABI_VERSION 1
 #define MPI_ABI_SUBVERSION 0
 
+/* Losses: the error class that the extension for fault tolerance names so. */
+#define MPIX_ERR_PROC_FAILED 58
+
 /* Operations. */
 #define MPI_OP_NULL ((MPI_Op)0x20)
 #define MPI_SUM ((MPI_Op)0x21)
@@ -503,6 +506,8 @@ enum {
     MPI_ERR_SESSION = 60,
     MPI_ERR_ERRHANDLER = 61,
     MPI_ERR_ABI = 62,
+    MPIX_ERR_PROC_FAILED_PENDING = 102,
+    MPIX_ERR_REVOKED = 103,
     MPI_T_ERR_CANNOT_INIT = 1001,
     MPI_T_ERR_NOT_ACCESSIBLE = 1002,
     MPI_T_ERR_NOT_INITIALIZED = 1003,
@@ -523,6 +528,8 @@ enum {
     MPI_T_ERR_PVAR_NO_ATOMIC = 1018,
     MPI_ERR_LASTCODE = 16383
 };
+#define MPIX_ERR_PROC_FAILED_PENDING MPIX_ERR_PROC_FAILED_PENDING
+#define MPIX_ERR_REVOKED MPIX_ERR_REVOKED
 
 /* Predefined datatypes. */
 #define MPI_DATATYPE_NULL ((MPI_Datatype)0x200)
@@ -600,6 +607,16 @@ enum {
 #define MPI_LONG_LONG_INT MPI_LONG_LONG
 
 /* Functions. */
+int MPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+int MPIX_Comm_agree(MPI_Comm comm, int *flag);
+int MPIX_Comm_failure_ack(MPI_Comm comm);
+int MPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
+int MPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
+int MPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+int MPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+int MPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+int MPIX_Comm_revoke(MPI_Comm comm);
+int MPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
 int MPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false, int *is_set);
 int MPI_Abi_get_fortran_info(MPI_Info *info);
 int MPI_Abi_get_info(MPI_Info *info);
@@ -1266,6 +1283,16 @@ double MPI_Wtick(void);
 double MPI_Wtime(void);
 
 /* The same functions under the names that profiling libraries call. */
+int PMPIX_Comm_ack_failed(MPI_Comm comm, int num_to_ack, int *num_acked);
+int PMPIX_Comm_agree(MPI_Comm comm, int *flag);
+int PMPIX_Comm_failure_ack(MPI_Comm comm);
+int PMPIX_Comm_failure_get_acked(MPI_Comm comm, MPI_Group *failedgrp);
+int PMPIX_Comm_get_failed(MPI_Comm comm, MPI_Group *failedgrp);
+int PMPIX_Comm_iagree(MPI_Comm comm, int *flag, MPI_Request *request);
+int PMPIX_Comm_is_revoked(MPI_Comm comm, int *flag);
+int PMPIX_Comm_ishrink(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request);
+int PMPIX_Comm_revoke(MPI_Comm comm);
+int PMPIX_Comm_shrink(MPI_Comm comm, MPI_Comm *newcomm);
 int PMPI_Abi_get_fortran_booleans(int logical_size, void *logical_true, void *logical_false, int *is_set);
 int PMPI_Abi_get_fortran_info(MPI_Info *info);
 int PMPI_Abi_get_info(MPI_Info *info);

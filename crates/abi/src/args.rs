@@ -46,6 +46,13 @@ impl<T> Out<T> {
     }
 }
 
+impl<T> Out<T> {
+    /// The address, for a result that is written when a request ends.
+    pub const fn address(&self) -> *mut T {
+        self.0
+    }
+}
+
 impl Out<c_int> {
     /// Stores a truth value.
     #[inline]
@@ -63,6 +70,11 @@ impl<T: Copy> InOut<T> {
     /// The address may be read and written until the call returns.
     pub const unsafe fn new(address: *mut T) -> Self {
         Self(address)
+    }
+
+    /// The address, for a result that is written when a request ends.
+    pub const fn address(&self) -> *mut T {
+        self.0
     }
 
     /// The value.

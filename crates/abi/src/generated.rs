@@ -33,6 +33,7 @@ mod op;
 mod p2p;
 mod partitioned;
 mod process;
+mod recovery;
 mod request;
 mod rma;
 mod tool;

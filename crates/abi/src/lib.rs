@@ -29,6 +29,7 @@ mod fibers;
 pub mod generated;
 mod handle;
 mod last_error;
+mod losses;
 mod servers;
 mod services;
 mod state;

@@ -153,6 +153,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         let _ = waits;
     }
 
+    /// Tells the launcher that this process goes on when others die: if all of the job do, it does not end with a death.
+    /// That is known to the launcher when this returns. Other launchers than ours do not care.
+    fn handles_losses(&self) {}
+
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
     /// failure from now on.
     fn initialised(&self);

@@ -55,6 +55,8 @@ pub enum Told {
     Independent,
     /// Its process, and where in its memory the counters stand that are shown to who looks at the running job.
     Counters(CounterPlaces),
+    /// It goes on when others die, and is to be told of that.
+    HandlesLosses,
 }
 
 /// One message: something told, or a question.
@@ -242,6 +244,7 @@ impl Message {
             Self::Told(Told::Counters(places)) => {
                 format!("counters {}", places.encode()).into_bytes()
             }
+            Self::Told(Told::HandlesLosses) => b"handles-losses".to_vec(),
             Self::Ask { last, piece } => {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
@@ -278,6 +281,7 @@ impl Message {
             "connected" => Some(Self::Told(Told::Connected)),
             "bereaved" => Some(Self::Told(Told::Bereaved)),
             "independent" => Some(Self::Told(Told::Independent)),
+            "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
             "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
@@ -376,6 +380,7 @@ mod tests {
                 7,
                 &[(Shown::Sleeps, 4096)],
             ))),
+            Message::Told(Told::HandlesLosses),
             Message::Ask {
                 last: false,
                 piece: vec![1; VALUE_LIMIT],

@@ -639,6 +639,7 @@ impl RankProcesses {
             Told::Connected => rank.independent = false,
             Told::Independent => rank.independent = true,
             Told::Counters(_) => {}
+            Told::HandlesLosses => {}
         }
         let rank = rank.number();
         Event::Told { rank, told }

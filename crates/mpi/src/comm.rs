@@ -6,6 +6,7 @@ mod connections;
 mod create;
 mod inter;
 mod port;
+mod recovery;
 pub mod topology;
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,6 +28,7 @@ use connections::Connection;
 pub use connections::Connections;
 pub use inter::Bridge;
 pub use port::Port;
+pub use recovery::Shrinking;
 use topology::Topology;
 
 /// Context of `MPI_COMM_WORLD`. A communicator owns two: even for point-to-point, odd for collectives.
@@ -56,6 +58,8 @@ pub struct Comm {
     /// Whether small blocking collectives are done in shared memory: see [`board`].
     board: AtomicU32,
     extras: Extras,
+    /// Agreements begun on this communicator so far.
+    agreements: AtomicU32,
     /// If it has processes of other worlds, until it is freed.
     connection: Mutex<Option<Connection>>,
 }
@@ -134,6 +138,7 @@ impl Comm {
             begun: Default::default(),
             board: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
             extras: Extras::default(),
+            agreements: AtomicU32::new(0),
         }))
     }
 
@@ -275,6 +280,7 @@ impl Comm {
     /// The communicator is freed: it connects this process with no other any more.
     pub fn sever(&self) {
         self.leave_board();
+        self.forget_losses();
         let mut connection = self
             .connection
             .lock()

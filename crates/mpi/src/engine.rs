@@ -25,6 +25,7 @@
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
 //! | [`OneSided`] | windows, and operations on them under way |
 //! | [`Outbox`] | messages that the fabric would not take yet |
+//! | [`Agreements`] | agreements of members that losses do not disturb |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //! | [`Inquiry`] | what those who wait say when they are asked |
 //! | [`Counters`], [`Events`] | what was done, for tools; what tools are told as it happens |
@@ -67,6 +68,7 @@ mod probe;
 mod progress;
 mod protocol;
 mod pulls;
+mod recovery;
 mod rendezvous;
 mod request;
 mod request_id;
@@ -102,6 +104,7 @@ use outbox::Outbox;
 use parked::Parked;
 use partitioned::Channels;
 use pulls::Pulls;
+use recovery::Agreements;
 use requests::Requests;
 use runs::Runs;
 use unexpected::{UnexpectedId, UnexpectedStore};
@@ -115,6 +118,7 @@ pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
 pub(crate) use progress::{Guard, Shared, WaitFor};
 pub use protocol::SendMode;
+pub(crate) use recovery::{Contribution, Decided, Decision, Purpose, Verdict};
 pub use request_id::RequestId;
 pub(crate) use status::Outcome;
 pub use status::Status;
@@ -143,6 +147,7 @@ struct Core {
     attached_buffer: AttachedBuffer,
     lost: LostPeers,
     one_sided: OneSided,
+    agreements: Agreements,
     guest: GuestSlot,
     counters: Arc<Counters>,
     events: Events,
@@ -156,6 +161,8 @@ pub(crate) struct Engine {
     outbox: Outbox,
     /// From this size on a message is pulled instead of sent.
     eager: usize,
+    /// Messages below this size may leave at once: one more than the above, but none while a communicator is revoked.
+    injected_below: usize,
     /// The largest such size that the fabric allows.
     most_eager: usize,
     /// Whether a peer is reached over the network; empty if none is.
@@ -181,6 +188,7 @@ impl Engine {
         let any_far = far.contains(&true);
         Self {
             eager: limits.bulk.min(limits.data),
+            injected_below: limits.bulk.min(limits.data) + 1,
             most_eager: limits.data,
             far: if any_far { far } else { Box::default() },
             fabric,
@@ -200,6 +208,7 @@ impl Engine {
                 attached_buffer: AttachedBuffer::default(),
                 lost: LostPeers::new(first),
                 one_sided: OneSided::default(),
+                agreements: Agreements::default(),
                 guest: GuestSlot::default(),
                 counters,
                 events: Events::default(),
@@ -337,6 +346,7 @@ impl Engine {
     pub(crate) fn set_eager_limit(&mut self, bytes: usize) -> bool {
         let fits = bytes <= self.most_eager;
         self.eager = if fits { bytes } else { self.most_eager };
+        self.watch_revoked();
         fits
     }
 

@@ -58,6 +58,10 @@ pub enum ErrorClass {
     UnsupportedOperation,
     /// A peer has died.
     ProcFailed,
+    /// A peer has died that might have sent the message of a receive, which is still under way.
+    ProcFailedPending,
+    /// The communicator is revoked.
+    Revoked,
     /// Permission denied.
     Access,
     /// Invalid access mode of a file.

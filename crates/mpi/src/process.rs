@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use weft_atomic::AtomicU32;
+use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll;
@@ -30,6 +30,8 @@ pub struct Process {
     /// Numbers the calls to ports.
     pub(crate) port_calls: AtomicU32,
     bell: Arc<dyn Bell>,
+    /// The program goes on after losses.
+    prepared: AtomicBool,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
     /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
@@ -76,6 +78,7 @@ impl Process {
             connections: Connections::new(world > 0),
             port_calls: AtomicU32::new(0),
             bell,
+            prepared: AtomicBool::new(false),
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: Mutex::default(),
             itself: Mutex::default(),
@@ -188,7 +191,7 @@ impl Process {
     /// this far, so that nobody leaves while another still needs an answer of it.
     ///
     /// # Errors
-    /// When a rank is lost.
+    /// When a rank is lost that was there so far, and the program is not [`prepared`](Self::prepare_for_losses) for that.
     pub fn finish(self: &Arc<Self>) -> Result<()> {
         self.meet()?;
         self.announce_exit();
@@ -203,7 +206,22 @@ impl Process {
     pub fn meet(self: &Arc<Self>) -> Result<()> {
         self.drain();
         let world = self.world();
-        world.run(coll::barrier(&coll::Members::of(&world))?)
+        match world.run(coll::barrier(&coll::Members::of(&world))?) {
+            Err(error) if !self.is_prepared_for_losses() => Err(error),
+            // Those that are left, or that have revoked the world, end without each other.
+            _ => Ok(()),
+        }
+    }
+
+    /// The program knows of losses and goes on after them: they are no error of [`finish`](Self::finish).
+    pub fn prepare_for_losses(&self) {
+        self.prepared.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the program has said so.
+    #[must_use]
+    pub fn is_prepared_for_losses(&self) -> bool {
+        self.prepared.load(Ordering::Relaxed)
     }
 
     /// Tells the others that this rank may end from now on, and waits until that has left it, too. What it

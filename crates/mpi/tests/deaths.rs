@@ -255,6 +255,11 @@ impl Player<'_> {
         let status = match self.process.test(request) {
             Ok(None) => return,
             Ok(Some(status)) => Some(status),
+            Err(error) if error.class() == ErrorClass::ProcFailedPending => {
+                assert!(matches!(held.kind, Kind::Receive { from: None, .. }));
+                self.world.acknowledge_failed(usize::MAX);
+                return;
+            }
             Err(error) => {
                 // Who has ended a collective for a loss withdraws what it sent to the others.
                 let withdrawn = error.class() == ErrorClass::Other

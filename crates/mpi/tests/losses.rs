@@ -43,7 +43,7 @@ fn names_the_dead(error: &Error, dead: u32) {
 }
 
 #[test]
-fn receives_from_anybody_end_once() {
+fn receives_from_anybody_end_until_the_loss_is_acknowledged() {
     without_the_last(3, |process| {
         let world = process.world();
         let mut got = [0];
@@ -51,6 +51,7 @@ fn receives_from_anybody_end_once() {
             .recv(over(&mut got), Source::Any, TagPattern::Exact(1))
             .unwrap_err();
         names_the_dead(&error, 2);
+        assert_eq!(world.acknowledge_failed(1), 1);
         // The two that are left go on.
         let other = Target::Rank(1 - world.rank());
         let waiting = world
@@ -77,6 +78,8 @@ fn probes_and_receives_from_it_end() {
                 .unwrap_err(),
             2,
         );
+        names_the_dead(&world.iprobe(Source::Any, TagPattern::Any).unwrap_err(), 2);
+        world.acknowledge_failed(1);
         assert_eq!(world.iprobe(Source::Any, TagPattern::Any).unwrap(), None);
     });
 }

@@ -24,6 +24,7 @@
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
 //!   call_site   which line of the program has called
 //!   socket      streams and lent memory                        interfaces: addresses of this host
+//!   symbols     which functions the program is linked with
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -66,6 +67,7 @@ pub mod shared;
 pub mod signal;
 pub mod socket;
 pub mod span;
+pub mod symbols;
 pub mod tap;
 pub mod usage;
 pub mod wake;

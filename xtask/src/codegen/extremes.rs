@@ -12,7 +12,13 @@ use super::declaration::Declaration;
 use super::table::{Form, Function, Parameter, Tables};
 
 /// Functions that are not called, and why.
-const LEFT_OUT: [(&str, &str); 1] = [("MPI_Abort", "ends the job, as it must")];
+const LEFT_OUT: [(&str, &str); 2] = [
+    ("MPI_Abort", "ends the job, as it must"),
+    (
+        "MPIX_Comm_revoke",
+        "ends whatever is done with the communicator, as it must",
+    ),
+];
 
 /// The whole file.
 pub fn text(tables: &Tables) -> String {

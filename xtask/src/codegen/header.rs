@@ -78,7 +78,16 @@ pub fn text(tables: &Tables) -> String {
             .iter()
             .map(|(name, error)| (name.as_str(), error.value)),
     );
-    out.push_str("};\n\n/* Predefined datatypes. */\n");
+    out.push_str("};\n");
+    // Programs ask by the preprocessor whether there is an extension.
+    for (name, _) in tables
+        .errors
+        .iter()
+        .filter(|(name, _)| name.starts_with("MPIX_"))
+    {
+        define(&mut out, name, name, None);
+    }
+    out.push_str("\n/* Predefined datatypes. */\n");
     for (name, datatype) in &tables.datatypes {
         define(
             &mut out,

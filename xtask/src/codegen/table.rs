@@ -202,7 +202,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 
 impl Function {
     fn check(&self) -> Result<()> {
-        ensure!(self.name.starts_with("MPI_"), "names begin with MPI_");
+        ensure!(
+            self.name.starts_with("MPI_") || self.is_extension(),
+            "names begin with MPI_, or MPIX_ for what is no standard"
+        );
         for parameter in &self.parameters {
             ensure!(
                 ["in", "out", "inout"].contains(&parameter.direction.as_str()),
@@ -222,6 +225,11 @@ impl Function {
         Ok(())
     }
 
+    /// Whether it is no function of the standard.
+    pub fn is_extension(&self) -> bool {
+        self.name.starts_with("MPIX_")
+    }
+
     /// The functions that the row stands for, each with its group.
     fn functions(&self, groups: &Groups) -> Result<Vec<(String, Self)>> {
         if self.collective {
@@ -236,7 +244,10 @@ impl Function {
     pub fn call(&self) -> String {
         match &self.form_of {
             Some(form) => form.call.clone(),
-            None => self.name["MPI_".len()..].to_lowercase(),
+            None => {
+                let prefix = if self.is_extension() { "MPIX_" } else { "MPI_" };
+                self.name[prefix.len()..].to_lowercase()
+            }
         }
     }
 

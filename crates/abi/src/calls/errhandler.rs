@@ -11,7 +11,7 @@ use crate::calls::abi::full;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{self, ErrhandlerObject, SessionObject, WinObject};
-use crate::{c, check, entry, handle};
+use crate::{c, check, entry, handle, losses};
 
 pub fn comm_create_errhandler(
     function: c::Callback,
@@ -63,6 +63,7 @@ pub fn comm_set_errhandler(comm: &Arc<Comm>, errhandler: c::Errhandler) -> Check
     ErrhandlerObject::retain(errhandler);
     ErrhandlerObject::release(entry::handler_of(comm));
     comm.extras().set_errhandler(errhandler.0);
+    losses::note_errhandler(errhandler);
     state::note_handler();
     Ok(())
 }

@@ -14,6 +14,9 @@ pub const MPI_SUBVERSION: c_int = 0;
 pub const MPI_ABI_VERSION: c_int = 1;
 pub const MPI_ABI_SUBVERSION: c_int = 0;
 
+// Losses: the error class that the extension for fault tolerance names so.
+pub const MPIX_ERR_PROC_FAILED: c_int = 58;
+
 // Operations.
 pub const MPI_OP_NULL: c::Op = c::Op(0x20);
 pub const MPI_SUM: c::Op = c::Op(0x21);
@@ -393,6 +396,8 @@ pub const MPI_ERR_VALUE_TOO_LARGE: c_int = 59;
 pub const MPI_ERR_SESSION: c_int = 60;
 pub const MPI_ERR_ERRHANDLER: c_int = 61;
 pub const MPI_ERR_ABI: c_int = 62;
+pub const MPIX_ERR_PROC_FAILED_PENDING: c_int = 102;
+pub const MPIX_ERR_REVOKED: c_int = 103;
 pub const MPI_T_ERR_CANNOT_INIT: c_int = 1001;
 pub const MPI_T_ERR_NOT_ACCESSIBLE: c_int = 1002;
 pub const MPI_T_ERR_NOT_INITIALIZED: c_int = 1003;
@@ -607,6 +612,12 @@ pub static ERROR_CLASSES: &[(c_int, &str, &str)] = &[
     (60, "MPI_ERR_SESSION", "invalid session"),
     (61, "MPI_ERR_ERRHANDLER", "invalid error handler"),
     (62, "MPI_ERR_ABI", "invalid question about the ABI"),
+    (
+        102,
+        "MPIX_ERR_PROC_FAILED_PENDING",
+        "a process that might send the message has ended; the receive is still under way",
+    ),
+    (103, "MPIX_ERR_REVOKED", "the communicator is revoked"),
     (
         1001,
         "MPI_T_ERR_CANNOT_INIT",

@@ -274,6 +274,10 @@ impl Launcher for Builtin {
         self.control.tell_waits(waits);
     }
 
+    fn handles_losses(&self) {
+        self.control.tell_and_wait(Told::HandlesLosses);
+    }
+
     // If the launcher is gone, the lifeline ends us at this very moment: nothing to be done about it.
     fn initialised(&self) {
         self.control.tell(Told::Initialised);

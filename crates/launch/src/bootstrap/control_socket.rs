@@ -53,7 +53,12 @@ impl ControlSocket {
         if connected {
             return self.tell(Told::Connected);
         }
-        self.tell(Told::Independent);
+        self.tell_and_wait(Told::Independent);
+    }
+
+    /// Tells something that is known to the launcher, whatever host it is on, when this returns.
+    pub fn tell_and_wait(&self, told: Told) {
+        self.tell(told);
         // A launcher that is gone ends this process by its lifeline.
         let _ = self.ask(&Message::pieces(&JobRequest::Heard));
     }

@@ -284,7 +284,8 @@ impl Assigned {
                     | Told::Bereaved
                     | Told::Connected
                     | Told::Independent
-                    | Told::Counters(_) => Ok(()),
+                    | Told::Counters(_)
+                    | Told::HandlesLosses => Ok(()),
                 }
             }
             FromAgent::Exited { rank, status } => {

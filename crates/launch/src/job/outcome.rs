@@ -17,6 +17,10 @@ pub struct Outcome {
     failure: Option<Failure>,
     /// The first death that did not end the job, of a rank that was not restarted.
     survived: Option<Failure>,
+    /// The first death that the other ranks were prepared for.
+    handled: Option<Failure>,
+    /// A rank has ended well.
+    ended_well: bool,
 }
 
 impl Outcome {
@@ -49,20 +53,36 @@ impl Outcome {
         self.survived.get_or_insert(failure);
     }
 
+    /// Notes a death that the other ranks were prepared for: it is the failure of the job if none of them ends well.
+    pub fn handle(&mut self, failure: Failure) {
+        self.handled.get_or_insert(failure);
+    }
+
+    /// Notes that a rank has ended well.
+    pub fn end_well(&mut self) {
+        self.ended_well = true;
+    }
+
+    /// What the job has failed with.
+    fn counts(&self) -> Option<&Failure> {
+        let handled = self.handled.as_ref().filter(|_| !self.ended_well);
+        self.failure.as_ref().or(handled)
+    }
+
     /// The rank at fault, if it is one.
     pub fn rank_at_fault(&self) -> Option<u32> {
-        self.failure.as_ref().and_then(Failure::rank)
+        self.counts().and_then(Failure::rank)
     }
 
     /// The exit code of the launcher.
     pub fn code(&self) -> u8 {
-        let counts = self.failure.as_ref().or(self.survived.as_ref());
+        let counts = self.counts().or(self.survived.as_ref());
         counts.map_or(0, Failure::code)
     }
 
     /// The last line, if the job has failed; see [`Failure::line`].
     pub fn line(&self, place: &str, ended: usize) -> Option<String> {
-        Some(self.failure.as_ref()?.line(place, ended))
+        Some(self.counts()?.line(place, ended))
     }
 }
 
@@ -321,6 +341,22 @@ mod tests {
             .code(),
             130
         );
+    }
+
+    #[test]
+    fn losses_that_were_handled_are_no_failure_if_somebody_ends_well() {
+        let mut outcome = Outcome::default();
+        outcome.handle(ended(libc::SIGKILL));
+        outcome.handle(ended(3 << 8));
+        assert!(!outcome.has_failed());
+        let line = outcome.line("", 0).expect("nobody is left");
+        assert!(line.contains("rank 3 failed first"), "{line}");
+        assert_eq!((outcome.code(), outcome.rank_at_fault()), (137, Some(3)));
+        outcome.end_well();
+        assert_eq!((outcome.code(), outcome.rank_at_fault()), (0, None));
+        assert_eq!(outcome.line("", 0), None);
+        outcome.fail(Failure::NotFinalised { rank: 1 });
+        assert_eq!(outcome.code(), 1);
     }
 
     #[test]

@@ -31,6 +31,8 @@ struct Row {
     bereaved: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
+    /// It goes on when others die.
+    handles_losses: bool,
     /// Its world is lost or was not started as a whole, and so its end is no failure.
     given_up: bool,
 }
@@ -46,6 +48,7 @@ impl Row {
         world: None,
         bereaved: false,
         connected: true,
+        handles_losses: false,
         given_up: false,
     };
 }
@@ -173,6 +176,7 @@ impl RankTable {
             progress,
             bereaved,
             connected,
+            handles_losses,
             ..
         } = &mut self.rows[rank as usize];
         match told {
@@ -182,6 +186,10 @@ impl RankTable {
             }
             Told::Connected | Told::Independent => {
                 *connected = told == Told::Connected;
+                None
+            }
+            Told::HandlesLosses => {
+                *handles_losses = true;
                 None
             }
             Told::Initialised => {
@@ -210,6 +218,26 @@ impl RankTable {
             rank: left as u32,
             other,
         })
+    }
+
+    /// Whether the job goes on without a rank that has died: it died in the middle of MPI, and all that run and have not
+    /// finalised, at least one, handle that.
+    pub fn is_loss_handled(&self, rank: u32) -> bool {
+        let row = self.rows.get(rank as usize);
+        let mut others = self
+            .rows
+            .iter()
+            .filter(|row| row.life == Life::Started && row.progress != Progress::After)
+            .peekable();
+        row.is_some_and(|row| row.progress == Progress::Within)
+            && others.peek().is_some()
+            && others.all(|row| row.handles_losses)
+    }
+
+    /// Whether a rank has finalised MPI.
+    pub fn has_finalised(&self, rank: u32) -> bool {
+        let row = self.rows.get(rank as usize);
+        row.is_some_and(|row| row.progress == Progress::After)
     }
 
     /// Whether the end of a rank is a failure.
@@ -295,6 +323,28 @@ mod tests {
             ranks.end(rank, ExitStatus::from_raw(0));
         }
         assert!(ranks.has_ended(), "nobody was started under the others");
+    }
+
+    #[test]
+    fn a_loss_is_handled_when_all_that_are_in_mpi_handle_it() {
+        let mut ranks = RankTable::new(4);
+        ranks.start_all();
+        let killed = ExitStatus::from_raw(libc::SIGKILL);
+        for rank in 0..4 {
+            ranks.tell(rank, Told::Initialised);
+        }
+        ranks.tell(1, Told::HandlesLosses);
+        ranks.end(0, killed);
+        assert!(!ranks.is_loss_handled(0), "two of them do not");
+        ranks.tell(2, Told::HandlesLosses);
+        ranks.tell(3, Told::Finalised);
+        assert!(ranks.is_loss_handled(0));
+        ranks.end(3, killed);
+        assert!(!ranks.is_loss_handled(3), "it had finalised");
+        for rank in [1, 2] {
+            ranks.end(rank, killed);
+        }
+        assert!(!ranks.is_loss_handled(1), "nobody is left");
     }
 
     #[test]

@@ -346,6 +346,14 @@ impl<'a> Job<'a> {
                 // The wait status of a process that was killed.
                 let killed = ExitStatus::from_raw(libc::SIGKILL);
                 ranks.retain(|rank| self.ranks.end(*rank, killed));
+                let may_go_on = !self.outcome.has_failed() && self.leaving.is_none();
+                if may_go_on && ranks.iter().all(|rank| self.ranks.is_loss_handled(*rank)) {
+                    self.say(&format!("host {host} is lost with its ranks: {reason}"));
+                    for rank in ranks {
+                        self.handle_loss(rank, killed);
+                    }
+                    return;
+                }
                 self.outcome.fail(Failure::HostLost {
                     host,
                     ranks,
@@ -374,10 +382,18 @@ impl<'a> Job<'a> {
                 self.say(&format!("{name} {how}"));
             }
         }
-        let goes_on = self.plan.on_death != OnDeath::End
-            && !self.outcome.has_failed()
-            && self.leaving.is_none();
-        if goes_on {
+        for (rank, _) in &ended {
+            if self.ranks.judge(*rank).is_none() && self.ranks.has_finalised(*rank) {
+                self.outcome.end_well();
+            }
+        }
+        let may_go_on = !self.outcome.has_failed() && self.leaving.is_none();
+        let survives = may_go_on && self.plan.on_death != OnDeath::End;
+        if may_go_on && !survives {
+            // Those that the others are prepared for.
+            ended.retain(|(rank, status)| !self.handle_loss(*rank, *status));
+        }
+        if survives {
             for (rank, status) in ended {
                 let failure = self.ranks.judge(rank);
                 let in_order = failure.is_none() && self.ranks.world(rank).is_some();
@@ -405,6 +421,21 @@ impl<'a> Job<'a> {
         for (rank, failure) in failures {
             self.fail(rank, failure);
         }
+    }
+
+    /// A rank has ended: whether the job goes on, as its other ranks handle the loss.
+    fn handle_loss(&mut self, rank: u32, status: ExitStatus) -> bool {
+        let failure = self.ranks.judge(rank);
+        let Some(failure) = failure.filter(|_| self.ranks.is_loss_handled(rank)) else {
+            return false;
+        };
+        self.hosts.announce_end(rank, false);
+        let (name, how) = (self.name(rank), exit_status::describe(status));
+        self.say(&format!(
+            "{name} {how}; the job goes on: the other ranks handle losses (MPIX_Comm_shrink and the like)"
+        ));
+        self.outcome.handle(failure);
+        true
     }
 
     /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others. Where

@@ -91,7 +91,7 @@ impl Recipient for Comm {
 
 impl Comm {
     /// A new context that all members know.
-    pub(super) fn agree(&self, name: &'static str) -> Result<u32> {
+    pub(super) fn agree_on_context(&self, name: &'static str) -> Result<u32> {
         Ok(self.agree_on(name, 1)?[0])
     }
 
@@ -127,7 +127,7 @@ impl Comm {
             .collect()
     }
 
-    /// As [`Self::agree`], without waiting: the context goes to `copy` when the request ends.
+    /// As [`Self::agree_on_context`], without waiting: the context goes to `copy` when the request ends.
     pub(super) fn agree_later(&self, name: &'static str, copy: &Arc<Self>) -> Result<RequestId> {
         let mut word = [0; CONTEXT];
         let first = self.leads();

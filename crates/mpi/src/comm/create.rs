@@ -57,7 +57,7 @@ impl Comm {
     /// # Errors
     /// When no context is left, or a member is lost.
     pub fn dup(&self) -> Result<Arc<Self>> {
-        let context = self.agree("MPI_Comm_dup")?;
+        let context = self.agree_on_context("MPI_Comm_dup")?;
         let (group, shape) = (Arc::clone(self.group()), self.shape.clone());
         Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of the group it copies"))
@@ -87,7 +87,7 @@ impl Comm {
             let place = group.rank_of(self.process().me());
             return self.split(place.map(|_| 0), place.map_or(0, u32::cast_signed));
         }
-        let context = self.agree("MPI_Comm_create")?;
+        let context = self.agree_on_context("MPI_Comm_create")?;
         Ok(self.relative(context, Arc::clone(group)))
     }
 

@@ -203,7 +203,7 @@ impl Comm {
         };
         let mut highs = [u8::from(high), 0];
         self.meet(MERGE, &mut highs, 1)?;
-        let context = self.agree(MERGE)?;
+        let context = self.agree_on_context(MERGE)?;
         let local_first = match (highs[0] != 0, highs[1] != 0) {
             (one, two) if one == two => remote.local_is_first,
             (high, _) => !high,

@@ -88,7 +88,7 @@ impl Comm {
 
     /// A communicator of the first `size` ranks with a topology; `None` for the others.
     fn on(&self, name: &'static str, size: u32, topology: Topology) -> Result<Option<Arc<Self>>> {
-        let context = self.agree(name)?;
+        let context = self.agree_on_context(name)?;
         let group = if size == self.size() {
             Arc::clone(self.group())
         } else {

@@ -87,9 +87,12 @@ impl Core {
         }
     }
 
-    /// A message that is no envelope: of one-sided communication, or of the guest.
+    /// A message that is no envelope: of recovery from losses, of one-sided communication, or of the guest.
     #[inline(never)]
     fn other_message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
+        if self.recovery_message(from, head, data) {
+            return;
+        }
         let taken = match OneSidedHead::from_head(head) {
             Some(head) => {
                 let taken = self.one_sided.arrive(from, &head, data);

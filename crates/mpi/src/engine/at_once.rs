@@ -192,7 +192,7 @@ impl Engine {
         tag: i32,
     ) -> bool {
         let size = region.len();
-        if size > self.eager || !self.outbox.is_empty() {
+        if size >= self.injected_below || !self.outbox.is_empty() {
             return false;
         }
         let envelope = Envelope::eager(context, tag, size as u64);
@@ -216,7 +216,7 @@ impl Engine {
         from: Option<Peer>,
         tag: Option<i32>,
     ) -> Option<Met> {
-        // Who listens is told of each step.
+        // Who listens is told of each step, and who receives from a revoked communicator that it is.
         if self.core.events.are_wanted() {
             return None;
         }
@@ -292,7 +292,7 @@ impl Engine {
     ) -> Option<RequestId> {
         let core = &mut self.core;
         if core.matching.unexpected_len() != 0
-            || !core.lost.is_empty()
+            || !core.lost.is_quiet()
             || core.requests.check_room().is_err()
         {
             return None;
@@ -350,7 +350,7 @@ impl Engine {
     /// Whether a probe may find a message: one look, if none waits.
     #[inline(always)]
     pub(crate) fn probe_at_once(&mut self, bell: Option<&dyn Bell>) -> Asked<()> {
-        if self.core.matching.unexpected_len() != 0 || !self.core.lost.is_empty() {
+        if self.core.matching.unexpected_len() != 0 || !self.core.lost.is_quiet() {
             return Asked::Elsewhere;
         }
         match self.ask_at_once(bell) {

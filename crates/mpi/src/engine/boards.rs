@@ -97,7 +97,7 @@ struct CommunicatorBoard {
     awaited: Option<Awaited>,
     /// Why the wait has ended otherwise than by what was waited for.
     failure: Option<Error>,
-    /// A member is lost.
+    /// A member is lost, or the communicator is revoked.
     lost: Option<Error>,
     /// The block, if this process has allocated it.
     block: Option<SharedKey>,
@@ -184,6 +184,15 @@ impl Boards {
         for place in self.places.iter_mut().flatten() {
             if place.peers.contains(&peer) {
                 place.lost.get_or_insert_with(|| error.clone());
+            }
+        }
+    }
+
+    /// A communicator is revoked: who waits at its board is told.
+    pub(super) fn revoke(&mut self, context: u32, error: &Error) {
+        for place in self.places.iter_mut().flatten() {
+            if place.context & !1 == context & !1 {
+                place.lost = Some(error.clone());
             }
         }
     }
@@ -318,7 +327,9 @@ impl Engine {
         let boards = &mut self.core.boards;
         let needed = boards.scratch.len().max(board.capacity());
         boards.scratch.resize(needed, 0);
+        let revoked = self.core.lost.revoked_error(context);
         let lost = peers.iter().find_map(|peer| self.core.lost.error_of(*peer));
+        let lost = revoked.or(lost);
         let place = CommunicatorBoard {
             board,
             peers,

@@ -49,7 +49,7 @@ impl Engine {
         let named = (-1, context.context());
         self.core.raise(EventKind::CollectiveBegun, None, named, 0);
         let id = self.core.runs.begin(schedule, context, request);
-        if !self.core.lost.is_empty() {
+        if !self.core.lost.is_quiet() {
             self.refuse_with_lost(id);
         }
         if !self.core.mismatches.is_empty() {
@@ -61,12 +61,15 @@ impl Engine {
         self.advance(id);
     }
 
-    /// A collective with a lost member ends before it begins.
+    /// A collective with a lost member, or of a revoked communicator, ends before it begins.
     #[cold]
     fn refuse_with_lost(&mut self, id: RunId) {
         let Some(run) = self.core.runs.get_mut(id) else {
             return;
         };
+        if let Some(error) = self.core.lost.revoked_error(run.context().context()) {
+            return run.fail(&error);
+        }
         if let Some((peer, reason)) = self.core.lost.find_in(run.context().group()) {
             let name = run.name();
             run.fail(&Error::new(

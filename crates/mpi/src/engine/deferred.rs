@@ -8,6 +8,7 @@ use weft_fabric::Peer;
 use super::Engine;
 use super::envelope::Envelope;
 use super::partitioned::ChannelId;
+use super::recovery::RecoveryMessage;
 use super::request_id::RequestId;
 use super::schedule::RunId;
 use crate::error::Error;
@@ -43,6 +44,13 @@ pub(super) enum Deferred {
     Advance(RunId),
     /// The sender of a partitioned receive is known.
     Announced(ChannelId),
+    /// A receive could not pull its data, as the sender has withdrawn them: why may have come meanwhile.
+    Withdrawn { request: RequestId, error: Error },
+    /// A peer says something of a loss.
+    Recovery {
+        from: Peer,
+        message: RecoveryMessage,
+    },
     /// A peer is lost.
     Lost { peer: Peer, reason: String },
     /// Another process has the number of a peer.
@@ -155,6 +163,8 @@ impl Engine {
                     }
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
+                    Deferred::Withdrawn { request, error } => self.withdrawn(request, error),
+                    Deferred::Recovery { from, message } => self.recover(from, message),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
                     Deferred::Succeeded(peer) => self.succeed(peer),
                 }

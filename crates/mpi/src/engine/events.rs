@@ -74,6 +74,9 @@ pub trait Listener: Send + Sync {
     fn dropped(&self, kinds: u32, count: u64);
 }
 
+/// A bit of no kind: receives are not to be done at once, though nobody listens.
+const WATCHED: u32 = 1 << 31;
+
 /// Who listens to what.
 #[derive(Default)]
 pub(super) struct Events {
@@ -84,11 +87,16 @@ pub(super) struct Events {
 impl Events {
     /// Has these kinds told from now on.
     pub(super) fn listen(&mut self, kinds: u32, listener: Arc<dyn Listener>) {
-        self.kinds = kinds;
+        self.kinds = kinds & !WATCHED | self.kinds & WATCHED;
         self.listener = Some(listener);
     }
 
-    /// Whether anybody listens to anything.
+    /// Whether receives are to take the way on which all is asked, whoever listens.
+    pub(super) fn watch(&mut self, watched: bool) {
+        self.kinds = self.kinds & !WATCHED | if watched { WATCHED } else { 0 };
+    }
+
+    /// Whether anybody listens to anything, or receives are watched.
     #[inline]
     pub(super) fn are_wanted(&self) -> bool {
         self.kinds != 0

@@ -3,11 +3,11 @@
 //! | what | ends |
 //! |---|---|
 //! | a send to it, a receive or a probe from it | at once, also what is begun later |
-//! | a receive or a probe from anybody of a communicator that it belongs to | at once, so that whoever waits is told; what is begun later goes on, unless all others are lost, too |
+//! | a receive or a probe from anybody of a communicator that it belongs to | as long as the loss is not acknowledged there, in the wait for it: a blocking call ends, a request goes on. When all others are lost it ends |
 //! | an operation to it in a window, a wait for a lock, a post or a completion in a window that it belongs to | at once |
 //! | a collective of a communicator that it belongs to | when what has come does not suffice; what is begun later at once |
 //!
-//! A communicator without the lost one knows nothing of it.
+//! A communicator without the lost one knows nothing of it. What the program does then: [`recovery`](super::recovery).
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
 //! its data says how it ended; but one whose data come in pieces ends with their sender. See
@@ -28,6 +28,10 @@ use crate::group::Group;
 impl Engine {
     /// A peer is lost.
     pub(super) fn lose(&mut self, peer: Peer, reason: &str) {
+        if self.core.lost.has(peer) {
+            // Another peer has found it lost before the fabric did.
+            return;
+        }
         let error = Error::new(
             ErrorClass::ProcFailed,
             format!(
@@ -41,15 +45,92 @@ impl Engine {
         self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);
         let first = self.core.lost.first();
-        self.end_all(&error, |slot| concerns(slot, peer, first));
+        self.hold_up_receives(peer);
+        self.end_all(&error, |slot| concerns(slot, peer));
         self.core.lose_in_windows(peer, &error);
         self.core.boards.lose(peer, &error);
         let takes_part = |group: Option<&Group>| first.is_member(group, peer);
         for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);
         }
+        self.advance_all_agreements();
         // Probes look again.
         self.core.wake_for_arrival();
+    }
+
+    /// Receives from anybody: those that nobody is left to send to end, and who waits for others is told of the loss.
+    fn hold_up_receives(&mut self, peer: Peer) {
+        let first = self.core.lost.first();
+        let concerned = |slot: &Request| {
+            slot.is_active()
+                && slot.posted().is_some()
+                && slot.expected_source().is_none()
+                && first.is_member(slot.group(), peer)
+        };
+        let live = self.core.requests.live();
+        let held: Vec<RequestId> = live
+            .filter(|(_, slot)| concerned(slot))
+            .map(|(id, _)| id)
+            .collect();
+        for id in held {
+            self.fail_if_lost(id, None);
+            self.fail_if_held_up(id);
+            let Some(slot) = self
+                .core
+                .requests
+                .get_mut(id)
+                .filter(|slot| slot.is_active())
+            else {
+                continue;
+            };
+            if slot.has_on_complete()
+                && let Some(waiter) = slot.on_complete_mut().waiter.take()
+            {
+                let core = &mut self.core;
+                core.waiters.wake_for_request(waiter, &mut core.callbacks);
+            }
+        }
+    }
+
+    /// A receive that carries out a part of another request is not waited for itself: held up, it ends.
+    pub(super) fn fail_if_held_up(&mut self, id: RequestId) {
+        let slot = self.core.requests.get(id);
+        let is_part = slot.is_some_and(|slot| {
+            slot.has_on_complete()
+                && slot.on_complete().follower.is_some()
+                && slot.posted().is_some()
+        });
+        if is_part && let Some(error) = self.held_up(id) {
+            self.fail(id, Error::new(ErrorClass::ProcFailed, error.text()));
+        }
+    }
+
+    /// The error of whoever waits for a receive from anybody, while a loss is not acknowledged on its communicator. The
+    /// receive goes on.
+    #[inline]
+    pub(crate) fn held_up(&self, id: RequestId) -> Option<Error> {
+        if self.core.lost.is_quiet() {
+            return None;
+        }
+        self.held_up_by_loss(id)
+    }
+
+    #[cold]
+    fn held_up_by_loss(&self, id: RequestId) -> Option<Error> {
+        let slot = self.core.requests.get(id).filter(|slot| slot.is_active())?;
+        if slot.posted().is_none() || slot.expected_source().is_some() {
+            return None;
+        }
+        let error = self
+            .core
+            .lost
+            .unacknowledged(slot.context(), slot.group())?;
+        Some(Error::new(
+            ErrorClass::ProcFailedPending,
+            format!(
+                "{error}; the receive goes on once that is acknowledged (MPIX_Comm_ack_failed), or is to be cancelled"
+            ),
+        ))
     }
 
     /// Another process has the number of a peer: the new one is not lost.
@@ -60,7 +141,7 @@ impl Engine {
     }
 
     /// Ends all requests under way that `which` names.
-    fn end_all(&mut self, error: &Error, which: impl Fn(&Request) -> bool) {
+    pub(super) fn end_all(&mut self, error: &Error, which: impl Fn(&Request) -> bool) {
         let waiting: Vec<RequestId> = self
             .core
             .requests
@@ -119,13 +200,16 @@ impl Engine {
         });
     }
 
-    /// Ends a receive that was just posted and that nobody is left to send to.
+    /// Ends a posted receive that nobody is left to send to, or whose communicator is revoked.
     #[cold]
     pub(super) fn fail_if_lost(&mut self, request: RequestId, from: Option<Peer>) {
         let Some(slot) = self.core.requests.get(request) else {
             return;
         };
-        if let Some(error) = self.nobody_sends(from, slot.group()) {
+        let revoked = self.core.lost.revoked_error(slot.context());
+        if let Some(error) = revoked {
+            self.fail(request, error);
+        } else if let Some(error) = self.nobody_sends(from, slot.group()) {
             self.fail(request, error);
         }
     }
@@ -153,11 +237,12 @@ fn name_of(peer: Peer, first: FirstPeers) -> String {
     }
 }
 
-/// Whether a request waits for a peer, or for anybody of a communicator that the peer belongs to.
-fn concerns(slot: &Request, peer: Peer, first: FirstPeers) -> bool {
+/// Whether a request waits for a peer.
+fn concerns(slot: &Request, peer: Peer) -> bool {
     if slot.posted().is_some() {
         return match slot.expected_source() {
-            None => first.is_member(slot.group(), peer),
+            // Those are held up.
+            None => false,
             Some(from) => from == peer,
         };
     }

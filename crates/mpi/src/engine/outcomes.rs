@@ -113,6 +113,24 @@ impl Engine {
         ))
     }
 
+    /// A blocking receive that is held up by a loss ends in an error.
+    #[cold]
+    pub(crate) fn end_held_up(&mut self, id: RequestId, error: &Error) -> Result<Status> {
+        self.cancel(id)?;
+        _ = self.core.requests.take_status(id);
+        Err(Error::new(ErrorClass::ProcFailed, error.text()))
+    }
+
+    /// The error of a list of which one is held up by a loss.
+    #[inline]
+    pub(crate) fn any_held_up(&self, ids: &[Option<RequestId>]) -> Result<()> {
+        if self.core.lost.is_quiet() {
+            return Ok(());
+        }
+        let mut ids = ids.iter().flatten();
+        ids.find_map(|id| self.held_up(*id)).map_or(Ok(()), Err)
+    }
+
     /// Whether a request is not under way: ended, inactive or taken.
     #[inline]
     pub(crate) fn is_over(&self, id: RequestId) -> bool {
@@ -150,13 +168,33 @@ impl Engine {
 }
 
 impl Guard<'_> {
-    /// Waits for one request and takes its outcome.
+    /// Waits for one request and takes its outcome. One that is held up by a loss ends.
     #[inline]
     pub(crate) fn finish(&mut self, id: RequestId) -> Result<Status> {
+        match self.until_over_or_held_up(id) {
+            None => outcome(self.core.requests.take_status(id)),
+            Some(error) => self.end_held_up(id, &error),
+        }
+    }
+
+    /// The same, but a request that is held up by a loss goes on.
+    #[inline]
+    pub(crate) fn finish_unless_held_up(&mut self, id: RequestId) -> Result<Status> {
+        match self.until_over_or_held_up(id) {
+            None => outcome(self.core.requests.take_status(id)),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Waits until a request has ended, or is held up by a loss.
+    #[inline]
+    pub(crate) fn until_over_or_held_up(&mut self, id: RequestId) -> Option<Error> {
         self.wait_for(WaitFor::Requests(&[id]), |engine| {
-            engine.is_over(id).then_some(())
-        });
-        outcome(self.core.requests.take_status(id))
+            if engine.is_over(id) {
+                return Some(None);
+            }
+            engine.held_up(id).map(Some)
+        })
     }
 }
 

@@ -49,6 +49,7 @@ impl Engine {
         if let Some(from) = from {
             let incoming = self.start_receive(incoming, context, from, receive_tag, group)?;
             self.follow(incoming, head);
+            self.fail_if_held_up(incoming);
         }
         self.core.end_part(head, Outcome::default(), false);
         Ok(head)

@@ -51,10 +51,12 @@ impl Engine {
     /// Starts a persistent request; it is inactive again if that fails.
     pub(crate) fn start(&mut self, id: RequestId) -> Result<()> {
         let slot = self.startable(id)?;
+        let context = slot.context();
+        self.check_usable(context)?;
+        let slot = self.startable(id)?;
         let operation = slot.on_complete().persistent.as_deref().cloned();
         let operation = operation.expect("a persistent request has one");
         slot.restart();
-        let context = slot.context();
         let begun = self.begin(id, context, operation);
         if begun.is_err()
             && let Some(slot) = self.core.requests.get_mut(id)

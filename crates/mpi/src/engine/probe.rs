@@ -65,19 +65,20 @@ impl Probe {
         Some(message)
     }
 
-    /// The error of the probe, if nobody is left to send such a message, or if one of those who might has been
-    /// lost since `known` were.
-    pub(crate) fn lost(&self, engine: &Engine, known: usize) -> Option<Error> {
+    /// The error of the probe, if the communicator is revoked, if nobody is left to send such a message, or if the loss of
+    /// one who might is not acknowledged.
+    pub(crate) fn lost(&self, engine: &Engine) -> Option<Error> {
         let lost = &engine.core.lost;
-        if lost.is_empty() {
+        if lost.is_quiet() {
             return None;
         }
         let group = self.group.as_deref();
-        engine
-            .nobody_sends(self.from, group)
+        let revoked = lost.revoked_error(self.context);
+        revoked
+            .or_else(|| engine.nobody_sends(self.from, group))
             .or_else(|| match self.from {
                 Some(_) => None,
-                None => lost.since(known, group),
+                None => lost.unacknowledged(self.context, group),
             })
     }
 }
@@ -89,12 +90,5 @@ pub(crate) fn outcome_of(message: &Unexpected) -> Outcome {
         tag: message.envelope.tag,
         bytes: message.envelope.size,
         ..Outcome::default()
-    }
-}
-
-impl Engine {
-    /// How many peers are lost, to ask a probe later who has been lost since.
-    pub(crate) fn lost_peers(&self) -> usize {
-        self.core.lost.len()
     }
 }

@@ -16,13 +16,17 @@
 
 use weft_fabric::{Operation, Peer, Posted};
 
-use super::Engine;
+use super::deferred::Deferred;
 use super::envelope::Envelope;
 use super::events::EventKind;
 use super::pulls::Refused;
 use super::request::Transfer;
 use super::request_id::RequestId;
-use crate::error::Error;
+use super::{BUDGET, Engine};
+use crate::error::{Error, ErrorClass};
+
+/// Looks at what has come, at most, before a receive ends whose sender has withdrawn its data.
+const LOOKS_AT_WITHDRAWAL: u32 = 16;
 
 impl Engine {
     /// A receive is matched with data that wait at the sender.
@@ -78,6 +82,37 @@ impl Engine {
 
     /// The data of a receive have been pulled, or not.
     pub(super) fn pulled(&mut self, id: RequestId, error: Option<Error>) {
+        match error {
+            Some(error) if error.class() == ErrorClass::Other => {
+                // The sender has given up, for a reason that it may have told before, or that the fabric tells.
+                for _ in 0..LOOKS_AT_WITHDRAWAL {
+                    if self.fabric.poll(&mut self.core, BUDGET) == 0 {
+                        break;
+                    }
+                }
+                self.core
+                    .deferred
+                    .push(Deferred::Withdrawn { request: id, error });
+            }
+            other => self.end_pull(id, other),
+        }
+    }
+
+    /// The sender has withdrawn the data of a receive.
+    pub(super) fn withdrawn(&mut self, id: RequestId, error: Error) {
+        let slot = self.core.requests.get(id);
+        let why = slot.and_then(|slot| {
+            let context = slot
+                .on_complete()
+                .run
+                .and_then(|run| self.core.runs.get(run));
+            let context = context.map_or(slot.context(), |run| run.context().context());
+            self.core.lost.revoked_error(context)
+        });
+        self.end_pull(id, Some(why.unwrap_or(error)));
+    }
+
+    fn end_pull(&mut self, id: RequestId, error: Option<Error>) {
         let slot = self.core.requests.get_mut(id);
         if let Some(slot) = &slot {
             let ((peer, tag, bytes), context) = (slot.said(), slot.context());

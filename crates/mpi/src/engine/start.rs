@@ -52,6 +52,7 @@ impl Engine {
         envelope: Envelope,
         to: Peer,
     ) -> Result<Option<RequestId>> {
+        self.check_usable(envelope.context)?;
         let size = buffer.bytes();
         let protocol = Protocol::of(mode, size, self.eager);
         self.core.counters.sent(protocol, size);
@@ -183,6 +184,7 @@ impl Engine {
         tag: Option<i32>,
         group: Option<Arc<Group>>,
     ) -> Result<RequestId> {
+        self.check_usable(context)?;
         self.core.requests.check_room()?;
         let request = self
             .core
@@ -215,7 +217,7 @@ impl Engine {
                 if let Some(slot) = self.core.requests.get_mut(request) {
                     slot.post(from, handle);
                 }
-                if !self.core.lost.is_empty() {
+                if !self.core.lost.is_quiet() {
                     self.fail_if_lost(request, from);
                 }
             }
@@ -263,7 +265,7 @@ impl Engine {
         tag: Option<i32>,
     ) -> Option<Unexpected> {
         let core = &mut self.core;
-        if core.matching.unexpected_len() == 0 {
+        if core.matching.unexpected_len() == 0 || core.lost.is_any_revoked() {
             return None;
         }
         let (_, id) = core.matching.take(pattern(context, from, tag))?;
@@ -348,6 +350,7 @@ impl Engine {
 
     /// A receive from `MPI_PROC_NULL`, which has ended already.
     pub(crate) fn start_null_receive(&mut self, context: u32) -> Result<RequestId> {
+        self.check_usable(context)?;
         self.core.requests.check_room()?;
         let work = Work::receive_nothing();
         let request = self.core.requests.insert(context, None, work);

@@ -12,7 +12,8 @@ impl Process {
     /// `MPI_Wait`.
     ///
     /// # Errors
-    /// `Request` for a stale id; otherwise what the operation itself ended with.
+    /// `Request` for a stale id; `ProcFailedPending` for a receive from anybody that a loss holds up, which goes on (also for
+    /// lists of requests, of which then nothing is taken); otherwise what the operation itself ended with.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
         if id == RequestId::DONE {
@@ -20,7 +21,7 @@ impl Process {
         }
         let mut engine = self.lock();
         engine.check_live(id)?;
-        engine.finish(id)
+        engine.finish_unless_held_up(id)
     }
 
     /// `MPI_Test`: the outcome if it has ended.
@@ -39,7 +40,7 @@ impl Process {
         if engine.is_over(id) {
             engine.take_outcome(id).map(Some)
         } else {
-            Ok(None)
+            engine.held_up(id).map_or(Ok(None), Err)
         }
     }
 
@@ -74,9 +75,9 @@ impl Process {
                 continue;
             };
             if id != RequestId::DONE {
-                engine.wait_for(WaitFor::Requests(&[id]), |engine| {
-                    engine.is_over(id).then_some(())
-                });
+                if let Some(error) = engine.until_over_or_held_up(id) {
+                    return Err(error);
+                }
                 failed |= engine.error_of(id).is_some();
             }
         }
@@ -102,7 +103,9 @@ impl Process {
                 .all(|place| list.request(place).is_none_or(|id| engine.is_over(id)));
         }
         if !over {
-            return Ok(false);
+            let held_up = |place| list.request(place).and_then(|id| engine.held_up(id));
+            let held_up = (0..list.len()).find_map(held_up);
+            return held_up.map_or(Ok(false), Err);
         }
         let failure = engine.failure(list);
         engine.take_all(list, failure).map(|()| true)
@@ -119,9 +122,10 @@ impl Process {
             return Ok(None);
         }
         let ended = engine.wait_for(WaitFor::Requests(&pending), |engine| {
-            engine.take_ended(ids, 1).pop()
+            let ended = engine.take_ended(ids, 1).pop().map(Ok);
+            ended.or_else(|| engine.any_held_up(ids).err().map(Err))
         });
-        Ok(Some(ended))
+        ended.map(Some)
     }
 
     /// `MPI_Testany`: `Some(None)` if none is under way, `None` if none has ended.
@@ -137,7 +141,11 @@ impl Process {
         if !pending.iter().any(|id| engine.is_over(*id)) {
             engine.ask();
         }
-        Ok(engine.take_ended(ids, 1).pop().map(Some))
+        let ended = engine.take_ended(ids, 1).pop();
+        if ended.is_none() {
+            engine.any_held_up(ids)?;
+        }
+        Ok(ended.map(Some))
     }
 
     /// `MPI_Waitsome`: all that have ended, at least one; `None` if none is under way.
@@ -150,13 +158,14 @@ impl Process {
         if pending.is_empty() {
             return Ok(None);
         }
-        Ok(Some(engine.wait_for(
-            WaitFor::Requests(&pending),
-            |engine| {
-                let ended = engine.take_ended(ids, usize::MAX);
-                (!ended.is_empty()).then_some(ended)
-            },
-        )))
+        let ended = engine.wait_for(WaitFor::Requests(&pending), |engine| {
+            let ended = engine.take_ended(ids, usize::MAX);
+            if !ended.is_empty() {
+                return Some(Ok(ended));
+            }
+            engine.any_held_up(ids).err().map(Err)
+        });
+        ended.map(Some)
     }
 
     /// `MPI_Testsome`: all that have ended; `None` if none is under way.
@@ -170,7 +179,11 @@ impl Process {
             return Ok(None);
         }
         engine.ask();
-        Ok(Some(engine.take_ended(ids, usize::MAX)))
+        let ended = engine.take_ended(ids, usize::MAX);
+        if ended.is_empty() {
+            engine.any_held_up(ids)?;
+        }
+        Ok(Some(ended))
     }
 
     /// `MPI_Cancel`: a posted receive ends as cancelled if it was not matched yet; sends go on.

@@ -114,6 +114,13 @@ impl Future for Completion {
         }
         match ended {
             Ok(false) => {
+                if let Some(error) = engine.held_up(this.id) {
+                    let outcome = engine.end_held_up(this.id, &error);
+                    drop(engine);
+                    this.taken = true;
+                    this.discount();
+                    return Poll::Ready(outcome);
+                }
                 engine.await_end(this.id, Waiter::Task(waker));
                 drop(engine);
                 match this.count() {

@@ -34,10 +34,9 @@ fn wait<T>(
     look: impl Fn(&Probe, &mut Engine) -> Option<T>,
 ) -> Result<T> {
     let mut engine = process.lock();
-    let known = engine.lost_peers();
     engine.wait_for(WaitFor::Probe(probe), |engine| {
         let found = look(probe, engine).map(Ok);
-        found.or_else(|| probe.lost(engine, known).map(Err))
+        found.or_else(|| probe.lost(engine).map(Err))
     })
 }
 
@@ -48,19 +47,19 @@ fn try_now<T>(
     look: impl Fn(&Probe, &mut Engine) -> Option<T>,
 ) -> Result<Option<T>> {
     let mut engine = process.lock();
-    let known = engine.lost_peers();
     let found = look(probe, &mut engine).or_else(|| {
         engine.ask();
         look(probe, &mut engine)
     });
     match found {
         Some(found) => Ok(Some(found)),
-        None => probe.lost(&engine, known).map_or(Ok(None), Err),
+        None => probe.lost(&engine).map_or(Ok(None), Err),
     }
 }
 
 impl Comm {
     fn probe_of(&self, from: Source, tag: TagPattern) -> Result<Option<Probe>> {
+        self.check_usable()?;
         let from = match from {
             Source::Null => return Ok(None),
             Source::Any => None,

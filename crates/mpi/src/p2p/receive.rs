@@ -16,7 +16,7 @@ impl Comm {
     #[inline]
     pub fn recv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<Status> {
         let from = match from {
-            Source::Null => return Ok(Status::null()),
+            Source::Null => return self.check_usable().map(|()| Status::null()),
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };

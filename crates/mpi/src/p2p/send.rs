@@ -18,7 +18,7 @@ impl Comm {
     #[inline]
     pub fn send(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<()> {
         let Target::Rank(rank) = to else {
-            return Ok(());
+            return self.check_usable();
         };
         let to = self.target(rank)?;
         let mut engine = self.process().lock();
@@ -42,6 +42,7 @@ impl Comm {
         let mut engine = self.process().lock();
         let context = self.context();
         let Target::Rank(rank) = to else {
+            engine.check_usable(context)?;
             return Ok(RequestId::DONE);
         };
         let to = self.target(rank)?;

@@ -150,6 +150,13 @@ impl RankState {
         }
     }
 
+    /// Tells the launcher that the rank goes on when others die.
+    pub(super) fn handles_losses(&self) {
+        if let Some(launcher) = self.launcher() {
+            launcher.handles_losses();
+        }
+    }
+
     /// Tells the launcher that the rank has left in order.
     pub(super) fn finalised(&self) {
         if let Some(launcher) = self.launcher() {

@@ -1,0 +1,285 @@
+//! Going on after a loss: revoking a communicator, agreeing, and making a smaller one of those that are left (the
+//! extension for user-level failure mitigation).
+//!
+//! ```text
+//!   an error of class `ProcFailed` ──► revoke: all members get `Revoked`
+//!                                        └──► shrink: a communicator of those that are left
+//!   acknowledge: receives from anybody go on, agreements do not mind
+//! ```
+//!
+//! How all come to the same decision: [`engine::recovery`](crate::engine).
+
+use std::sync::{Arc, OnceLock};
+
+use weft_atomic::Ordering;
+use weft_fabric::{Peer, Region};
+
+use super::{Comm, Remote, Shape, UNNAMED};
+use crate::engine::{Contribution, Decided, Decision, Purpose, RequestId, Verdict};
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+
+/// A communicator that [`Comm::ishrink`] makes: there when the request has ended.
+#[derive(Debug)]
+pub struct Shrinking {
+    parent: Arc<Comm>,
+    made: OnceLock<Arc<Comm>>,
+}
+
+impl Shrinking {
+    /// The communicator, once the request has ended well.
+    #[must_use]
+    pub fn made(&self) -> Option<Arc<Comm>> {
+        self.made.get().cloned()
+    }
+}
+
+/// Of whoever wants the communicator as soon as it is there.
+type Publish = Box<dyn Fn(&Arc<Comm>) -> Result<()> + Send + Sync>;
+
+/// Makes the communicator when it is decided who is left.
+struct Maker {
+    shrinking: Arc<Shrinking>,
+    publish: Option<Publish>,
+}
+
+impl std::fmt::Debug for Maker {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Maker")
+    }
+}
+
+impl Decided for Maker {
+    fn decided(&self, decision: &Decision) -> Result<()> {
+        let parent = &self.shrinking.parent;
+        check_purpose(decision)?;
+        if decision.context == UNNAMED {
+            return Err(Error::new(
+                ErrorClass::Other,
+                "the process that leads the creation of this communicator has no context left; create communicators once and reuse them",
+            ));
+        }
+        let left = |group: &Group| {
+            let members = group.members();
+            Group::of(
+                members
+                    .filter(|peer| !decision.failed.contains(peer))
+                    .collect(),
+            )
+        };
+        let group = Arc::new(left(&parent.group));
+        let shape = match &parent.shape {
+            Shape::Between(remote) => {
+                let remote = left(&remote.group);
+                if remote.size() == 0 {
+                    return Err(Error::new(
+                        ErrorClass::ProcFailed,
+                        "all processes of the remote group are lost; go on with the local group",
+                    ));
+                }
+                Shape::Between(Remote::of(&group, Arc::new(remote)))
+            }
+            Shape::Plain | Shape::On(_) => Shape::Plain,
+        };
+        let made = Comm::assemble(parent.process(), decision.context, group, shape);
+        let made = made.ok_or_else(|| {
+            Error::new(
+                ErrorClass::ProcFailed,
+                "the other members have agreed that this process is lost; end it",
+            )
+        })?;
+        if let Some(publish) = &self.publish {
+            publish(&made)?;
+        }
+        _ = self.shrinking.made.set(made);
+        Ok(())
+    }
+}
+
+/// Writes the flag that was agreed on.
+#[derive(Debug)]
+struct FlagWriter(Region);
+
+impl Decided for FlagWriter {
+    fn decided(&self, decision: &Decision) -> Result<()> {
+        check_purpose(decision)?;
+        self.0.copy_from_slice(&decision.flag.to_ne_bytes());
+        if decision.verdict == Verdict::Unacknowledged {
+            let lost: Vec<String> = decision
+                .failed
+                .iter()
+                .map(|peer| peer.0.to_string())
+                .collect();
+            return Err(Error::new(
+                ErrorClass::ProcFailed,
+                format!(
+                    "the members agree, but for rank {} of MPI_COMM_WORLD, which is lost, and not all have acknowledged that; the flag is the same at all that are left (acknowledge losses before: MPIX_Comm_ack_failed)",
+                    lost.join(", ")
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_purpose(decision: &Decision) -> Result<()> {
+    if decision.verdict != Verdict::Mixed {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorClass::Other,
+        "some ranks are in MPIX_Comm_agree and others in MPIX_Comm_shrink; all ranks of a communicator must call the same in the same order",
+    ))
+}
+
+impl Comm {
+    /// An error if this communicator is revoked.
+    pub(crate) fn check_usable(&self) -> Result<()> {
+        self.process.lock().check_usable(self.context())
+    }
+
+    /// `MPIX_Comm_revoke`: what is under way on this communicator, and what is begun later, ends in an error of class
+    /// `Revoked` at all members; but not [`agree`](Self::agree), [`shrink`](Self::shrink) and what tells of losses.
+    pub fn revoke(&self) {
+        let members: Vec<Peer> = self.everybody().members().collect();
+        self.process.lock().revoke(self.context(), &members);
+    }
+
+    /// `MPIX_Comm_is_revoked`: whether this rank has heard that it is.
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        let mut engine = self.process.lock();
+        engine.look();
+        engine.is_revoked(self.context())
+    }
+
+    /// `MPIX_Comm_get_failed`: the members that this rank knows to be lost, in the order in which it heard of them.
+    #[must_use]
+    pub fn failed(&self) -> Group {
+        let everybody = self.everybody();
+        Group::of(self.process.lock().failed(Some(&everybody)))
+    }
+
+    /// `MPIX_Comm_failure_get_acked`: those of them that this rank has acknowledged.
+    #[must_use]
+    pub fn acknowledged(&self) -> Group {
+        let everybody = self.everybody();
+        let engine = self.process.lock();
+        Group::of(engine.acknowledged(self.context(), Some(&everybody)))
+    }
+
+    /// `MPIX_Comm_ack_failed`: acknowledges the first `most` of [`failed`](Self::failed); answers how many are. Receives
+    /// from anybody go on without those, and they are no error of [`agree`](Self::agree) once all members have
+    /// acknowledged them.
+    pub fn acknowledge_failed(&self, most: usize) -> usize {
+        let everybody = self.everybody();
+        let mut engine = self.process.lock();
+        engine.acknowledge(self.context(), Some(&everybody), most)
+    }
+
+    /// `MPIX_Comm_agree`: the bitwise and of the flags of all members, the same at all that live, whoever dies meanwhile.
+    ///
+    /// # Errors
+    /// `ProcFailed`, at all members alike, if one is lost and not all others have acknowledged that; the flag is agreed on
+    /// all the same.
+    pub fn agree(&self, flag: &mut i32) -> Result<()> {
+        let mut bytes = flag.to_ne_bytes();
+        let region = crate::buffer::region_of(&mut bytes);
+        let request = self.iagree(region)?;
+        let outcome = self.process.wait(request).map(drop);
+        let mut agreed = [0; 4];
+        region.copy_to_slice(&mut agreed);
+        *flag = i32::from_ne_bytes(agreed);
+        outcome
+    }
+
+    /// `MPIX_Comm_iagree`: of the flag in these four bytes, which are written when the request ends.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live. The request ends as [`agree`](Self::agree).
+    pub fn iagree(&self, flag: Region) -> Result<RequestId> {
+        let mut bytes = [0; 4];
+        flag.copy_to_slice(&mut bytes);
+        let bytes = u32::from_ne_bytes(bytes);
+        self.start_agreement(Purpose::Agree, bytes, UNNAMED, Arc::new(FlagWriter(flag)))
+    }
+
+    /// `MPIX_Comm_shrink`: a communicator of the members that are left, in their order; all that live get the same. Who
+    /// dies meanwhile may be in it.
+    ///
+    /// # Errors
+    /// When no context is left.
+    pub fn shrink(self: &Arc<Self>) -> Result<Arc<Self>> {
+        let (shrinking, request) = self.ishrink(None)?;
+        self.process.wait(request)?;
+        shrinking.made().ok_or_else(|| {
+            Error::new(
+                ErrorClass::Intern,
+                "nobody has made the communicator; please report this",
+            )
+        })
+    }
+
+    /// `MPIX_Comm_ishrink`: the communicator is there when the request has ended. `publish` is told of it just before,
+    /// while the process is in use: to call the process from it panics.
+    ///
+    /// # Errors
+    /// `NoMem` if too many requests are live. The request ends as [`shrink`](Self::shrink).
+    pub fn ishrink(
+        self: &Arc<Self>,
+        publish: Option<Publish>,
+    ) -> Result<(Arc<Shrinking>, RequestId)> {
+        let shrinking = Arc::new(Shrinking {
+            parent: Arc::clone(self),
+            made: OnceLock::new(),
+        });
+        let maker = Maker {
+            shrinking: Arc::clone(&shrinking),
+            publish,
+        };
+        let context = self.process.new_context().unwrap_or(UNNAMED);
+        let request = self.start_agreement(Purpose::Shrink, u32::MAX, context, Arc::new(maker))?;
+        Ok((shrinking, request))
+    }
+
+    fn start_agreement(
+        &self,
+        purpose: Purpose,
+        flag: u32,
+        context: u32,
+        recipient: Arc<dyn Decided>,
+    ) -> Result<RequestId> {
+        let everybody = self.everybody();
+        let number = self.agreements.fetch_add(1, Ordering::Relaxed);
+        let mut engine = self.process.lock();
+        let own = Contribution {
+            purpose,
+            flag,
+            context,
+            acknowledged: engine.acknowledged(self.context(), Some(&everybody)),
+            failed: engine.failed(Some(&everybody)),
+        };
+        let members = everybody.members().collect();
+        engine.start_agreement((self.context(), number), members, own, recipient)
+    }
+
+    /// All members, of an intercommunicator those of both groups, in an order that is the same at all of them.
+    fn everybody(&self) -> Arc<Group> {
+        let Some(remote) = self.remote() else {
+            return Arc::clone(&self.group);
+        };
+        let (local, remote_group) = (self.group.members(), remote.group.members());
+        Arc::new(Group::of(if remote.local_is_first {
+            local.chain(remote_group).collect()
+        } else {
+            remote_group.chain(local).collect()
+        }))
+    }
+
+    /// The communicator is freed: whether it is revoked does not matter any more.
+    pub(super) fn forget_losses(&self) {
+        if let Some(context) = self.known_context() {
+            self.process.lock().forget_losses_of(context);
+        }
+    }
+}

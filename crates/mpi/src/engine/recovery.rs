@@ -1,0 +1,177 @@
+//! Recovery from losses: revoked communicators, and agreements of those that are left.
+//!
+//! | what | how |
+//! |---|---|
+//! | *revocation* | is told to every member, by whoever revokes and once more by each that hears of it: when one has heard, all that live will, whoever dies meanwhile. Each ends what is under way on the communicator, and refuses what is begun later |
+//! | *agreement* | a decision that is the same at all members that live, whoever dies meanwhile: see [`agreement`] |
+//!
+//! Both are [messages](message) of the engine, which need neither the communicator nor a request of whoever gets them.
+//! What is known of losses and revocations is in [`LostPeers`](super::lost_peers::LostPeers).
+
+mod agreement;
+mod decision;
+mod message;
+
+use weft_fabric::{Head, Peer, SharedBytes};
+
+use super::deferred::Deferred;
+use super::outbox::{Load, Waiting};
+use super::{Core, Engine};
+use crate::error::Result;
+use crate::group::Group;
+
+pub(super) use agreement::Agreements;
+pub(crate) use decision::{Contribution, Decided, Decision, Purpose, Verdict};
+pub(super) use message::RecoveryMessage;
+use message::{Body, RecoveryHead, ranges_of};
+
+impl Core {
+    /// A message of recovery, if it is one.
+    pub(super) fn recovery_message(
+        &mut self,
+        from: Peer,
+        head: &Head,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        let Some(message) = RecoveryMessage::parse(head, &data.to_vec()) else {
+            return false;
+        };
+        self.deferred.push(Deferred::Recovery { from, message });
+        true
+    }
+}
+
+impl Engine {
+    /// Refuses what is begun on a revoked communicator.
+    #[inline]
+    pub(crate) fn check_usable(&self, context: u32) -> Result<()> {
+        if self.core.lost.is_quiet() {
+            return Ok(());
+        }
+        self.core.lost.revoked_error(context).map_or(Ok(()), Err)
+    }
+
+    /// Whether a communicator is revoked.
+    pub(crate) fn is_revoked(&self, context: u32) -> bool {
+        self.core.lost.is_revoked(context)
+    }
+
+    /// Revokes a communicator of these members, here and at all of them.
+    pub(crate) fn revoke(&mut self, context: u32, members: &[Peer]) {
+        self.hear_revoked(context & !1, members.to_vec());
+        self.drain_deferred();
+    }
+
+    /// A communicator is revoked: the others are told, and what is under way on it ends.
+    fn hear_revoked(&mut self, context: u32, members: Vec<Peer>) {
+        if !self.core.lost.note_revoked(context) {
+            return;
+        }
+        self.watch_revoked();
+        let me = self.fabric.me();
+        let head = RecoveryHead::Revoked { context };
+        let body = Body::Members(ranges_of(&members));
+        for peer in members {
+            if peer != me {
+                self.send_recovery(peer, head, &body);
+            }
+        }
+        let Some(error) = self.core.lost.revoked_error(context) else {
+            return;
+        };
+        self.end_all(&error, |slot| {
+            slot.context() & !1 == context && slot.on_complete().run.is_none()
+        });
+        self.core.boards.revoke(context, &error);
+        let of = |run: u32| run & !1 == context;
+        for run in self.core.runs.that(|run| of(run.context().context())) {
+            self.break_off(run, &error);
+        }
+        // Probes and those who wait at boards look again.
+        self.core.wake_for_arrival();
+    }
+
+    /// While a communicator is revoked, sends and receives take the way on which that is asked.
+    pub(super) fn watch_revoked(&mut self) {
+        let watched = self.core.lost.is_any_revoked();
+        self.core.events.watch(watched);
+        self.injected_below = if watched { 0 } else { self.eager + 1 };
+    }
+
+    /// A communicator is freed: that it is revoked, or what was acknowledged, does not matter any more.
+    pub(crate) fn forget_losses_of(&mut self, context: u32) {
+        self.core.lost.forget_context(context);
+        self.watch_revoked();
+    }
+
+    /// The lost members of a communicator, in the order in which that became known here.
+    pub(crate) fn failed(&mut self, group: Option<&Group>) -> Vec<Peer> {
+        self.look_for_losses();
+        self.core.lost.of(group)
+    }
+
+    /// The lost members that are acknowledged.
+    pub(crate) fn acknowledged(&self, context: u32, group: Option<&Group>) -> Vec<Peer> {
+        self.core.lost.acknowledged_of(context, group)
+    }
+
+    /// Acknowledges the first `most` losses of a communicator; answers how many are acknowledged. Receives from
+    /// anybody that were held up by them go on.
+    pub(crate) fn acknowledge(
+        &mut self,
+        context: u32,
+        group: Option<&Group>,
+        most: usize,
+    ) -> usize {
+        self.core.lost.acknowledge(context, group, most)
+    }
+
+    /// What has been told already is heard of.
+    fn look_for_losses(&mut self) {
+        if !self.driven {
+            self.progress();
+        }
+    }
+
+    /// Sends a message of recovery, now or when there is room. To who is lost nothing is sent.
+    fn send_recovery(&mut self, to: Peer, head: RecoveryHead, body: &Body) {
+        if self.core.lost.has(to) {
+            return;
+        }
+        let waiting = Waiting {
+            head: head.to_head(),
+            load: Load::Owned(body.to_bytes(self.most_eager).into()),
+            request: None,
+        };
+        self.outbox.push(to, waiting);
+        self.flush();
+    }
+
+    /// A message of recovery has come.
+    pub(super) fn recover(&mut self, from: Peer, message: RecoveryMessage) {
+        let RecoveryMessage { head, body } = message;
+        match (head, body) {
+            (RecoveryHead::Revoked { context }, Body::Members(ranges)) => {
+                let peers = self.fabric.peers();
+                let members = message::peers_of(&ranges, peers);
+                self.hear_revoked(context, members);
+            }
+            (RecoveryHead::Agreement { key, verb }, body) => {
+                self.hear_agreement(from, key, verb, body)
+            }
+            (RecoveryHead::Revoked { .. }, _) => self.core.counters.refused.add(1),
+        }
+    }
+
+    /// A peer has found others lost, which may not be known here yet.
+    fn hear_losses(&mut self, from: Peer, lost: &[Peer]) {
+        for peer in lost {
+            if !self.core.lost.has(*peer) && *peer != self.fabric.me() {
+                self.lose(
+                    *peer,
+                    &format!("rank {from} of MPI_COMM_WORLD has found it lost"),
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! What members bring to an agreement, and what is decided.
+
+use std::fmt::Debug;
+
+use weft_fabric::Peer;
+
+use crate::error::Result;
+
+/// What an agreement is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// `MPIX_Comm_agree`: on a flag.
+    Agree,
+    /// `MPIX_Comm_shrink`: on who is lost, and on a context.
+    Shrink,
+}
+
+/// What a member brings.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Contribution {
+    pub purpose: Purpose,
+    pub flag: u32,
+    /// A context that this member leads: that of the member that decides is taken.
+    pub context: u32,
+    /// The losses that this member has acknowledged.
+    pub acknowledged: Vec<Peer>,
+    /// Those that it knows of.
+    pub failed: Vec<Peer>,
+}
+
+/// How an agreement came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// Well.
+    Agreed,
+    /// Somebody is lost, and not all members have acknowledged that.
+    Unacknowledged,
+    /// Members have called it for different purposes.
+    Mixed,
+}
+
+/// What is decided, the same at all members.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Decision {
+    pub verdict: Verdict,
+    /// The flags of all that have brought one, by bitwise and.
+    pub flag: u32,
+    pub context: u32,
+    /// The members that are lost.
+    pub failed: Vec<Peer>,
+}
+
+impl Decision {
+    /// What follows from what the members have brought, and from the losses that whoever decides knows of.
+    pub(super) fn of(own: &Contribution, others: &[&Contribution], failed: Vec<Peer>) -> Self {
+        let all = || std::iter::once(own).chain(others.iter().copied());
+        let acknowledged = |peer: &Peer| all().all(|one| one.acknowledged.contains(peer));
+        let verdict = if all().any(|one| one.purpose != own.purpose) {
+            Verdict::Mixed
+        } else if failed.iter().all(acknowledged) {
+            Verdict::Agreed
+        } else {
+            Verdict::Unacknowledged
+        };
+        Self {
+            verdict,
+            flag: all().fold(u32::MAX, |flag, one| flag & one.flag),
+            context: own.context,
+            failed,
+        }
+    }
+}
+
+/// Who is told the decision when the request of a non-blocking agreement ends.
+pub(crate) trait Decided: Debug + Send + Sync {
+    /// It is decided. Called while the process is in use: to call the process from it panics.
+    ///
+    /// # Errors
+    /// What the request ends with.
+    fn decided(&self, decision: &Decision) -> Result<()>;
+}

@@ -1,0 +1,87 @@
+//! Programs that go on after losses, and those that do not: C programs under `mpiexec`.
+#![allow(missing_docs)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use weft_tests::{Ended, build, run, tool};
+
+const FABRICS: [&str; 3] = ["--fabric=auto", "--fabric=shm", "--fabric=tcp"];
+
+fn job(program: &Path, (fabric, ranks): (&str, u32), argument: &str) -> Ended {
+    let mut command = tool("mpiexec");
+    command.args([fabric, "--timeout=60", "-n", &ranks.to_string()]);
+    run(command.arg(program).arg(argument), Duration::from_secs(70))
+}
+
+/// How many losses, at least: a round of the program has so many as it has ranks, but two.
+fn losses() -> u32 {
+    let named = std::env::var("WEFT_SEEDS").ok();
+    named.map_or(54, |_| 1000)
+}
+
+#[test]
+fn ranks_die_and_the_others_go_on() {
+    let program = build("tests/programs/ulfm.c", &[]);
+    let (mut lost, mut jobs) = (0, 0);
+    while lost < losses() {
+        let fabric = FABRICS[jobs % 3];
+        let ranks = [8, 5, 8, 11][jobs / 3 % 4];
+        let quiet = [1, 2, 3, 5][jobs % 4];
+        jobs += 1;
+        let ended = job(&program, (fabric, ranks), &quiet.to_string());
+        ended.expect_success();
+        let left = format!("2 are left of {ranks}");
+        assert!(ended.out.contains(&left), "{fabric} {quiet}: {ended:?}");
+        let told = ended.err.matches("the job goes on").count();
+        assert_eq!(told as u32, ranks - 2, "{fabric} {quiet}: {ended:?}");
+        lost += ranks - 2;
+    }
+}
+
+#[test]
+fn what_becomes_of_a_job_is_what_its_ranks_are_prepared_for() {
+    let program = build("tests/programs/ulfm_ends.c", &[]);
+    let killed = 128 + 9;
+    for fabric in FABRICS {
+        for what in ["nothing", "ack", "replaces"] {
+            let ended = job(&program, (fabric, 4), what);
+            ended.expect_success();
+            assert_eq!(
+                ended.out.matches(" goes on\n").count(),
+                3,
+                "{what}: {ended:?}"
+            );
+        }
+        for what in ["fatal", "gives up"] {
+            let ended = job(&program, (fabric, 4), what);
+            assert_eq!(ended.code(), Some(killed), "{what}: {ended:?}");
+            let first = "weft: rank 1 failed first: killed by signal 9";
+            assert!(ended.err.contains(first), "{what}: {ended:?}");
+        }
+    }
+}
+
+/// An error handler alone does not say that a program goes on: many libraries set one.
+#[test]
+fn a_job_of_programs_without_the_extension_ends_with_the_first_death() {
+    let program = build("tests/programs/ulfm_ends.c", &["-DWITHOUT"]);
+    let ended = job(&program, ("--fabric=auto", 3), "without");
+    assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+    let first = "weft: rank 1 failed first: killed by signal 9";
+    assert!(ended.err.contains(first), "{ended:?}");
+    assert!(!ended.err.contains("goes on"), "{ended:?}");
+}
+
+#[test]
+fn the_example_in_c_ends_with_two_ranks() {
+    let program = build("examples/recover.c", &[]);
+    let ended = job(&program, ("--fabric=auto", 6), "");
+    ended.expect_success();
+    for line in [
+        "step 40: 2 ranks are left",
+        "50 steps done, by 2 ranks in the end",
+    ] {
+        assert!(ended.out.contains(line), "{ended:?}");
+    }
+}

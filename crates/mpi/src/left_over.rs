@@ -23,7 +23,7 @@ use weft_fabric::Peer;
 use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective, Members, Reduction, allgather, allreduce};
 use crate::comm::Comm;
-use crate::datatype::Basic;
+use crate::datatype::{Basic, SignatureCode};
 use crate::engine::left_over::Unended;
 pub use crate::engine::left_over::{Operation, Standing};
 use crate::error::Result;
@@ -341,7 +341,7 @@ fn of_rank(all: &[u64], rank: usize) -> Compared {
 /// Whether any rank says so.
 fn any(world: &Comm, mine: bool) -> Result<bool> {
     let mut byte = [u8::from(mine)];
-    let data = Buffer::Flat(buffer::region_of(&mut byte));
+    let data = Buffer::Flat(buffer::region_of(&mut byte), SignatureCode::UNKNOWN);
     let reduction = Reduction {
         count: 1,
         datatype: Basic::Uint8.datatype().clone(),
@@ -349,7 +349,7 @@ fn any(world: &Comm, mine: bool) -> Result<bool> {
     };
     let schedule = allreduce(&Members::of(world), &data, &data, &reduction)?;
     world.run(Collective::Steps(schedule))?;
-    let Buffer::Flat(region) = data else {
+    let Buffer::Flat(region, _) = data else {
         return Ok(false);
     };
     let mut answer = [0];
@@ -363,9 +363,9 @@ fn gather(world: &Comm, mine: u64) -> Result<Vec<u64>> {
     let mut sent = mine.to_le_bytes();
     let mut received = vec![0_u8; size * 8];
     let whole = buffer::region_of(&mut received);
-    let block = |rank: usize| Buffer::Flat(whole.part(rank * 8, 8).expect("one of them"));
+    let block = |rank: usize| Buffer::Flat(whole.part(rank * 8, 8).expect("one of them"), SignatureCode::UNKNOWN);
     let blocks = Blocks::of((0..size).map(block).collect());
-    let own = Buffer::Flat(buffer::region_of(&mut sent));
+    let own = Buffer::Flat(buffer::region_of(&mut sent), SignatureCode::UNKNOWN);
     world.run(allgather(&Members::of(world), Some(&own), &blocks)?)?;
     let words = received.as_chunks::<8>().0;
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())

@@ -63,7 +63,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(
     comm: c::Comm,
     failedgrp: *mut c::Group,
 ) -> c_int {
-    entry::run("MPIX_Comm_failure_get_acked", Scope::Comm(comm), || {
+    let code = entry::run("MPIX_Comm_failure_get_acked", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -71,13 +71,16 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_get_acked(
             let failedgrp = check::out(failedgrp, "failedgrp")?;
             calls::recovery::comm_failure_get_acked(comm, failedgrp)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPIX_Comm_failure_get_acked", code, failedgrp.cast()) };
+    code
 }
 alias!(MPIX_Comm_failure_get_acked => PMPIX_Comm_failure_get_acked);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c::Comm, failedgrp: *mut c::Group) -> c_int {
-    entry::run("MPIX_Comm_get_failed", Scope::Comm(comm), || {
+    let code = entry::run("MPIX_Comm_get_failed", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -85,7 +88,10 @@ pub unsafe extern "C" fn PMPIX_Comm_get_failed(comm: c::Comm, failedgrp: *mut c:
             let failedgrp = check::out(failedgrp, "failedgrp")?;
             calls::recovery::comm_get_failed(comm, failedgrp)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPIX_Comm_get_failed", code, failedgrp.cast()) };
+    code
 }
 alias!(MPIX_Comm_get_failed => PMPIX_Comm_get_failed);
 
@@ -95,7 +101,7 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
     flag: *mut c_int,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPIX_Comm_iagree", Scope::Comm(comm), || {
+    let code = entry::run("MPIX_Comm_iagree", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -104,7 +110,12 @@ pub unsafe extern "C" fn PMPIX_Comm_iagree(
             let request = check::out(request, "request")?;
             calls::recovery::comm_iagree(comm, flag, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPIX_Comm_iagree", code, request, &[]) };
+    }
+    code
 }
 alias!(MPIX_Comm_iagree => PMPIX_Comm_iagree);
 
@@ -128,7 +139,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
     newcomm: *mut c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    entry::run("MPIX_Comm_ishrink", Scope::Comm(comm), || {
+    let code = entry::run("MPIX_Comm_ishrink", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -137,7 +148,14 @@ pub unsafe extern "C" fn PMPIX_Comm_ishrink(
             let request = check::out(request, "request")?;
             calls::recovery::comm_ishrink(comm, newcomm, request)
         }
-    })
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe { check::under_way::begun("MPIX_Comm_ishrink", code, request, &[]) };
+    }
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPIX_Comm_ishrink", code, newcomm.cast()) };
+    code
 }
 alias!(MPIX_Comm_ishrink => PMPIX_Comm_ishrink);
 
@@ -156,7 +174,7 @@ alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c::Comm, newcomm: *mut c::Comm) -> c_int {
-    entry::run("MPIX_Comm_shrink", Scope::Comm(comm), || {
+    let code = entry::run("MPIX_Comm_shrink", Scope::Comm(comm), || {
         state::check_running()?;
         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
         unsafe {
@@ -164,6 +182,9 @@ pub unsafe extern "C" fn PMPIX_Comm_shrink(comm: c::Comm, newcomm: *mut c::Comm)
             let newcomm = check::out(newcomm, "newcomm")?;
             calls::recovery::comm_shrink(comm, newcomm)
         }
-    })
+    });
+    // SAFETY: as above: if the call has succeeded, it has stored a handle there.
+    unsafe { crate::handle::made::note("MPIX_Comm_shrink", code, newcomm.cast()) };
+    code
 }
 alias!(MPIX_Comm_shrink => PMPIX_Comm_shrink);

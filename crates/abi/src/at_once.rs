@@ -326,7 +326,7 @@ pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::S
 /// The window of a call.
 #[inline(always)]
 fn window(handle: c::Win) -> Option<&'static Window> {
-    if !state::is_running() {
+    if !state::may_end_at_once() {
         return None;
     }
     check::find_window(handle).map(|win| &**win.window())
@@ -343,8 +343,8 @@ unsafe fn origin(
     (target_count, target_datatype): (i64, c::Datatype),
 ) -> Option<Region> {
     // SAFETY: as the caller promises.
-    let origin = unsafe { bytes(address, count, datatype) }?;
-    let size = state::dense_size(target_datatype);
+    let (origin, _) = unsafe { bytes(address, count, datatype) }?;
+    let (size, _) = state::dense(target_datatype);
     // Of a datatype without a size nothing is known; that no count is negative follows from the product.
     let few = size != 0 && target_count.cast_unsigned() <= MOST;
     (few && target_count as usize * size == origin.len()).then_some(origin)

@@ -352,7 +352,7 @@ fn agreements_under_way_are_decided_in_their_order() {
             .zip(0i32..)
             .map(|(flag, number)| {
                 *flag = (number << 4 | 7 & !(1 << me)).to_ne_bytes();
-                let Buffer::Flat(region) = over(flag) else {
+                let Buffer::Flat(region, _) = over(flag) else {
                     unreachable!("bytes lie together")
                 };
                 world.iagree(region).unwrap()

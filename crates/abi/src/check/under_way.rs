@@ -86,7 +86,7 @@ impl Memory {
     /// The addresses of memory without gaps.
     fn span(&self) -> Option<Range<usize>> {
         match &self.buffer {
-            Buffer::Flat(region) => {
+            Buffer::Flat(region, _) => {
                 let first = region.as_ptr().addr();
                 Some(first..first + region.len())
             }
@@ -109,7 +109,7 @@ impl Memory {
     fn sum_now(&self) -> Option<u64> {
         let mut hasher = DefaultHasher::new();
         match &self.buffer {
-            Buffer::Flat(region) => {
+            Buffer::Flat(region, _) => {
                 let bytes = weft_sys::attach::read_own(region.as_ptr().addr(), region.len())?;
                 hasher.write(&bytes);
             }

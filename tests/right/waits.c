@@ -1,5 +1,5 @@
 /*
- * Ranks that wait for long, for something that comes: no report.
+ * Ranks that wait for long, for something that comes; there is no report.
  * run: 2 slow
  * run: 5 slow
  * run: 2 computes

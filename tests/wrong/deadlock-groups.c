@@ -1,5 +1,5 @@
 /*
- * More than two ranks, collectives, windows, threads: none of them can go on.
+ * More than two ranks, collectives, windows, threads; none of them can go on.
  * exit: 35
  * says: ended by a deadlock
  *

@@ -198,7 +198,9 @@ fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) ->
         let _ticket = handle.prepare();
         let patience = random.random_range(1_000..20_000);
         handle.wait(Ticket(0), Some(Duration::from_nanos(patience)));
-        let answers = watched.answers.lock().expect("no panic").clone();
+        let mut answers = watched.answers.lock().expect("no panic").clone();
+        // Some are late, and answer the one before.
+        answers.retain(|_, answer| answer.inquiry == 2 * number);
         let ended = watched.ended.lock().expect("no panic").clone();
         let all = (0..ranks).all(|rank| ended.contains(&rank) || answers.contains_key(&rank));
         if !all || answers.values().any(|answer| !answer.depends_on_others()) {
@@ -283,7 +285,7 @@ fn what_is_proven_is_a_standstill_and_each_standstill_is_proven() {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     let seeds = match number("WEFT_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("WEFT_SEEDS").unwrap_or(2000),
+        None => 0..number("WEFT_SEEDS").unwrap_or(1500),
     };
     let (mut stood, mut ran) = (0, 0);
     for seed in seeds {

@@ -9,7 +9,7 @@
 //! # Proof of a standstill
 //! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
 //! and from within its sleep. Let all have answered twice, the second time asked after all had
-//! answered the first time, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two
+//! answered the first time, the same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two
 //! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
 //! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
 //! None has left its sleep since, so none has sent anything since. If each of them [depends on

@@ -212,7 +212,8 @@ fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) ->
                 let before = before.get(rank);
                 before.is_some_and(|before| answer.is_unchanged_since(before))
             };
-            !answers.is_empty() && answers.iter().all(same)
+            // Who has come to its end since has gone on.
+            answers.len() == before.len() && answers.iter().all(same)
         });
         if unchanged {
             return true;

@@ -206,7 +206,9 @@ impl DeadlockWatch {
                 !answer.depends_on_others() || asked.round != Round::First && !same
             })
         };
-        if judged.is_empty() || judged.iter().any(may_go_on) {
+        // Who has finalised or ended since it answered has gone on, and may have done something for the others before.
+        let has_left = asked.before.keys().any(|rank| !judged.contains(rank));
+        if judged.is_empty() || has_left || judged.iter().any(may_go_on) {
             return (self.let_be(now), None);
         }
         if !judged.iter().all(|rank| asked.answers.contains_key(rank)) {

@@ -18,7 +18,7 @@
 //! # Who may touch what
 //! | part | written by | read by |
 //! |---|---|---|
-//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts | all |
+//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts; `inquiry` by the launcher | all |
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: core | its rank | all |
 //! | Control: pending lanes | peers add, its rank takes; the launcher marks the summaries | its rank |

@@ -6,6 +6,16 @@
 //!   collects the answers      ◀───   RankWaits: one Wait for each thread, with its operations
 //! ```
 //!
+//! # Proof of a standstill
+//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
+//! and from within its sleep. Let all have answered twice, the second time asked after all had
+//! answered the first time, the same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two
+//! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
+//! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
+//! None has left its sleep since, so none has sent anything since. If each of them [depends on
+//! others](RankWaits::depends_on_others) alone, nobody is left who could. A network, on which messages are on their way
+//! for a while, needs more than this.
+//!
 //! Plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named by their
 //! number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. Whoever reads them from another
 //! process bounds them first: nothing in them is used for anything but telling.
@@ -142,6 +152,21 @@ pub struct CommunicatorName {
 }
 
 impl RankWaits {
+    /// Whether this rank can go on only by what other ranks do.
+    #[must_use]
+    pub fn depends_on_others(&self) -> bool {
+        self.other_threads == 0
+            && !self.awaits_outside
+            && self.under_way == 0
+            && !self.waits.is_empty()
+    }
+
+    /// Whether nothing has gone on in this rank since it answered `before`.
+    #[must_use]
+    pub fn is_unchanged_since(&self, before: &Self) -> bool {
+        self.activity == before.activity
+    }
+
     /// The contexts that it names.
     pub fn contexts(&self) -> impl Iterator<Item = u32> {
         let operations = self.waits.iter().flat_map(|wait| &wait.operations);

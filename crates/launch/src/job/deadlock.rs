@@ -10,14 +10,7 @@
 //!                                                          Asked(Full) ──▶ Standstill, for the report
 //! ```
 //!
-//! # Why it is a proof
-//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
-//! and from within its sleep ([`weft_mpi::waits`]). Let all have answered twice, the second time asked after all had
-//! answered the first time, each with the same activity both times. Then there is a moment between the two
-//! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
-//! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
-//! None has left its sleep since, so none has sent anything since. Without other threads, and with nothing awaited from
-//! outside of MPI, nobody is left who could.
+//! Why two alike answers of all are a proof stands in [`weft_mpi::waits`].
 //!
 //! Ranks that have finalised MPI cannot send any more, and are not asked. One that has not initialised it may still come: then
 //! nobody is accused.
@@ -207,11 +200,15 @@ impl DeadlockWatch {
             .collect();
         let may_go_on = |rank: &u32| {
             let answer = asked.answers.get(rank);
+            let before = asked.before.get(rank);
             answer.is_some_and(|answer| {
-                !is_stuck(answer) || has_gone_on(answer, asked.round, &asked.before, *rank)
+                let same = before.is_some_and(|before| answer.is_unchanged_since(before));
+                !answer.depends_on_others() || asked.round != Round::First && !same
             })
         };
-        if judged.is_empty() || judged.iter().any(may_go_on) {
+        // Who has finalised or ended since it answered has gone on, and may have done something for the others before.
+        let has_left = asked.before.keys().any(|rank| !judged.contains(rank));
+        if judged.is_empty() || has_left || judged.iter().any(may_go_on) {
             return (self.let_be(now), None);
         }
         if !judged.iter().all(|rank| asked.answers.contains_key(rank)) {
@@ -232,25 +229,4 @@ impl DeadlockWatch {
             }
         }
     }
-}
-
-/// Whether a rank can go on only by what other ranks do.
-fn is_stuck(answer: &RankWaits) -> bool {
-    answer.other_threads == 0
-        && !answer.awaits_outside
-        && answer.under_way == 0
-        && !answer.waits.is_empty()
-}
-
-/// Whether anything has gone on in a rank since it answered before.
-fn has_gone_on(
-    answer: &RankWaits,
-    round: Round,
-    before: &BTreeMap<u32, RankWaits>,
-    rank: u32,
-) -> bool {
-    let same = before
-        .get(&rank)
-        .is_some_and(|before| before.activity == answer.activity);
-    round != Round::First && !same
 }

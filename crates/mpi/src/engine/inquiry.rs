@@ -96,7 +96,8 @@ pub(super) fn wait_of(
     since: Instant,
     is_fiber: bool,
 ) -> Wait {
-    let is_full = Inquiry::is_full(number);
+    // Reading debug information takes more stack than a fiber may have.
+    let is_full = Inquiry::is_full(number) && !is_fiber;
     let site = is_full.then(call_and_place).unwrap_or_default();
     let mut wait = Wait {
         call: site.0,
@@ -175,7 +176,7 @@ impl Engine {
             .iter()
             .any(|wait| wait.operations.iter().any(is_outside));
         let counters = &self.core.counters;
-        let queued = self.outbox.len() + self.core.pulls.len();
+        let queued = self.outbox.len() + self.core.pulls.len() + self.core.runs.unsent();
         let mut told = RankWaits {
             inquiry: self.core.inquiry.number,
             activity: counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get(),

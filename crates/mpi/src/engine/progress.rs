@@ -471,10 +471,12 @@ impl Guard<'_> {
             if self.core.inquiry.is_new(inquiry) {
                 bell.cancel(ticket);
                 self.core.inquiry.begin(inquiry);
-                let wait = wait_of(self, what, inquiry, since, is_fiber);
-                self.core.inquiry.add(wait);
-                self.parked.wake_threads();
-                self.tell_waits_if_all_looked();
+                keep_errno(|| {
+                    let wait = wait_of(self, what, inquiry, since, is_fiber);
+                    self.core.inquiry.add(wait);
+                    self.parked.wake_threads();
+                    self.tell_waits_if_all_looked();
+                });
                 continue;
             }
             let ring = Arc::clone(&self.shared.ring);
@@ -548,9 +550,11 @@ impl Guard<'_> {
             // One that looks because it is asked goes on with the same wait.
             let inquiry = self.core.inquiry.number();
             if !is_fiber && inquiry != answered && self.core.inquiry.is_under_way(inquiry) {
-                let wait = wait_of(self, what, inquiry, begun, false);
-                self.core.inquiry.add(wait);
-                self.tell_waits_if_all_looked();
+                keep_errno(|| {
+                    let wait = wait_of(self, what, inquiry, begun, false);
+                    self.core.inquiry.add(wait);
+                    self.tell_waits_if_all_looked();
+                });
             } else {
                 self.core.counters.waits_parked.add(1);
             }

@@ -328,6 +328,12 @@ impl Runs {
         })
     }
 
+    /// How many signals wait for room.
+    pub(super) fn unsent(&self) -> usize {
+        let live = self.slots.iter().flatten();
+        live.map(|run| run.unsent.len()).sum()
+    }
+
     /// Whether there are none.
     pub(super) fn are_idle(&self) -> bool {
         self.slots.iter().all(Option::is_none)

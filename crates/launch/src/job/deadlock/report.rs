@@ -39,9 +39,9 @@ impl Standstill {
                 [one] => format!("rank {one} waits for itself"),
                 [one, other] => format!("ranks {one} and {other} wait for each other"),
                 ranks => {
-                    let mut way = listed(ranks, " for rank ");
-                    let _ = write!(way, " for rank {}", ranks[0]);
-                    format!("rank {way}, in a cycle").replacen(" for", " waits for", 1)
+                    let way = listed(&ranks[1..], ", that for rank ");
+                    let first = ranks[0];
+                    format!("rank {first} waits for rank {way}, and that for rank {first}")
                 }
             },
             Some(Core::Knot(ranks)) => {
@@ -120,8 +120,8 @@ impl Standstill {
     ) -> String {
         let on = operation
             .context()
-            .map(|context| communicator(waits, context));
-        let on = on.map_or_else(String::new, |on| format!(", {on}"));
+            .and_then(|context| communicator(waits, context))
+            .map_or_else(String::new, |on| format!(", {on}"));
         match operation {
             Operation::Message { from, tag, .. } => {
                 let from = from.map_or("any rank".into(), |from| format!("rank {from}"));
@@ -141,7 +141,9 @@ impl Standstill {
                 format!("for rank {by} to receive{tag}{on}")
             }
             Operation::Collective { name, missing, .. } => {
-                let own = if wait.call.is_empty() || wait.call != *name {
+                // Other calls than those that wait for a request do collectives of their own.
+                let is_named = wait.call.is_empty() || wait.call.starts_with("MPI_Wait");
+                let own = if is_named && wait.call != *name {
                     format!("in {name} ")
                 } else {
                     String::new()
@@ -151,7 +153,7 @@ impl Standstill {
                     1 => format!("rank {}", missing[0]),
                     _ => format!("ranks {}", listed(missing, ", ")),
                 };
-                format!("{own}for {missing}{on}")
+                format!("{own}for {missing} to come{on}")
             }
             Operation::Window { peers, .. } if peers.is_empty() => {
                 format!("for others at a window{on}")
@@ -184,7 +186,7 @@ impl Standstill {
             "a message of {} bytes from rank {from} to rank {to}, tag {}, {}",
             message.bytes,
             message.tag,
-            communicator(waits, message.context)
+            communicator(waits, message.context).unwrap_or_default()
         );
         match self.near_miss(*from, *to, message) {
             Some(NearMiss::Tag(tag)) => {
@@ -194,7 +196,7 @@ impl Standstill {
                 let _ = write!(
                     text,
                     " (rank {to} waits in {})",
-                    communicator(waits, context)
+                    communicator(waits, context).unwrap_or_default()
                 );
             }
             Some(NearMiss::Source(source)) => {
@@ -263,6 +265,15 @@ impl Standstill {
             Some(Core::Cycle(ranks) | Core::Knot(ranks)) => ranks,
             None => Vec::new(),
         };
+        let in_finalise = |rank: &&u32| {
+            let waits = self.ranks.get(rank).map(|waits| &waits.waits);
+            waits.is_some_and(|waits| waits.iter().any(|wait| wait.call == "MPI_Finalize"))
+        };
+        if let Some(rank) = involved.iter().find(in_finalise) {
+            return format!(
+                "rank {rank} is in MPI_Finalize and does nothing more for the others: let it do its part before, or let them not wait for it"
+            );
+        }
         let operations = of(&involved);
         let is_send = |one: &&Operation| matches!(one, Operation::Receive { .. });
         let is_receive = |one: &&Operation| matches!(one, Operation::Message { .. });
@@ -298,13 +309,13 @@ fn listed(ranks: &[u32], between: &str) -> String {
     shown.join(between) + &more
 }
 
-/// A communicator for people.
-fn communicator(waits: &RankWaits, context: u32) -> String {
+/// A communicator for people; `None` for those that the program does not know, within windows and files.
+fn communicator(waits: &RankWaits, context: u32) -> Option<String> {
     let mut named = waits.communicators.iter();
-    match named.find(|one| one.context & !1 == context & !1) {
-        Some(one) if !one.name.is_empty() => one.name.clone(),
-        Some(one) if one.members.is_empty() => "a communicator of all ranks".into(),
-        Some(one) => format!("a communicator of ranks {}", listed(&one.members, ", ")),
-        None => format!("communicator {}", context & !1),
-    }
+    let found = named.find(|one| one.context & !1 == context & !1)?;
+    Some(match found {
+        one if !one.name.is_empty() => one.name.clone(),
+        one if one.members.is_empty() => "a communicator of all ranks".into(),
+        one => format!("a communicator of ranks {}", listed(&one.members, ", ")),
+    })
 }

@@ -54,6 +54,15 @@ impl Job {
         self.mpiexec.id().to_string()
     }
 
+    /// The name of its socket.
+    fn socket(&self) -> String {
+        let sockets = std::fs::read_to_string("/proc/net/unix").expect("Linux");
+        let prefix = format!("weft-job-{}-{}-", process::user(), self.id());
+        let mut names = sockets.split(['@', '\n']);
+        let name = names.find(|name| name.starts_with(&prefix));
+        name.expect("it listens").to_owned()
+    }
+
     /// The lines up to one that contains this text.
     fn hear(&self, text: &str) -> Vec<String> {
         let mut heard = Vec::new();
@@ -157,7 +166,9 @@ fn each_rank_is_shown_with_what_it_does() {
 
     let found = json(&["ps", "--json"]);
     let jobs = found["jobs"].as_array().expect("a list");
-    let ours = jobs.iter().find(|found| found["launcher"] == job.mpiexec.id());
+    let ours = jobs
+        .iter()
+        .find(|found| found["launcher"] == job.mpiexec.id());
     let ours = ours.unwrap_or_else(|| panic!("{found:#}"));
     assert_eq!(ours["state"], "running");
     assert_eq!(ours["ranks"].as_array().map(Vec::len), Some(4));
@@ -189,8 +200,12 @@ fn what_was_killed_is_not_shown() {
     assert!(job.is_shown());
     let found = json(&["ps", "--json"]);
     let jobs = found["jobs"].as_array().expect("a list");
-    let ours = jobs.iter().find(|found| found["launcher"] == job.mpiexec.id());
-    let supervisor = ours.expect("shown")["supervisor"].as_u64().expect("a number");
+    let ours = jobs
+        .iter()
+        .find(|found| found["launcher"] == job.mpiexec.id());
+    let supervisor = ours.expect("shown")["supervisor"]
+        .as_u64()
+        .expect("a number");
     let supervisor = process::ProcessHandle::open(supervisor as u32).expect("it runs");
     // Both at once, so that nobody can tidy up.
     supervisor.signal(process::SIGKILL).expect("it runs");
@@ -203,6 +218,35 @@ fn what_was_killed_is_not_shown() {
     assert!(ended.err.contains("weft ps"), "{ended:?}");
     let sockets = std::fs::read_to_string("/proc/net/unix").expect("Linux");
     assert!(!sockets.contains(&format!("weft-job-{}-{}-", process::user(), job.id())));
+}
+
+#[test]
+fn who_says_nonsense_is_refused_and_holds_up_nobody() {
+    use std::io::Write;
+    let job = Job::start();
+    let name = job.socket();
+    let mut stream = connect(&name);
+    stream
+        .write_all(b"{\"ask\":\"everything\"}\n")
+        .expect("room");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    assert!(text.contains("refused"), "{text}");
+    // Without an end: it is closed, whatever becomes of what is written.
+    let mut stream = connect(&name);
+    let _ = stream.write_all(&[b'x'; 5000]);
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    assert_eq!(bytes, b"");
+    // Who says nothing, and who goes away.
+    let silent: Vec<UnixStream> = (0..8).map(|_| connect(&name)).collect();
+    for _ in 0..8 {
+        drop(connect(&name));
+        let mut stream = connect(&name);
+        stream.write_all(b"{\"ask\":\"waits\"}\n").expect("room");
+    }
+    assert!(job.is_shown());
+    drop(silent);
 }
 
 /// A user that is neither we nor root.
@@ -220,19 +264,16 @@ fn another_user_is_told_nothing() {
         return;
     }
     let job = Job::start();
-    let sockets = std::fs::read_to_string("/proc/net/unix").expect("Linux");
-    let prefix = format!("weft-job-0-{}-", job.id());
-    let mut names = sockets.split(['@', '\n']);
-    let name = names.find(|name| name.starts_with(&prefix)).expect("shown");
-    // We, the other way round, are answered.
-    let mut stream = connect(name);
+    let name = job.socket();
+    // We are answered.
+    let mut stream = connect(&name);
     assert!(asked(&mut stream).contains("\"launcher\""));
 
     let us = std::env::current_exe().expect("a file");
     let mut stranger = Command::new(us);
     stranger
         .args(["--exact", "another_user_is_told_nothing", "--nocapture"])
-        .env(SOCKET, name)
+        .env(SOCKET, &name)
         .uid(STRANGER)
         .gid(STRANGER);
     let ended = run(&mut stranger, LIMIT);

@@ -1,4 +1,4 @@
-//! What a process does, by `/proc`: whether its threads run, sleep or are stopped, where in the kernel they sleep, how
+//! State of a process, by `/proc`: whether its threads run, sleep or are stopped, where in the kernel they sleep, how
 //! much of a core they use, and their memory.
 
 use std::fs;

@@ -124,7 +124,7 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
     if let Some(host) = &rank.host {
         let host = printable(host);
         lines.push(format!(
-            "rank {name}: process {process} on {host}; look there with weft or gdb -p {process}"
+            "rank {name}: process {process} on {host}, which is not asked; for its stack, there: gdb -p {process}"
         ));
         return;
     }

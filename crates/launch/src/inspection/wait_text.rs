@@ -1,4 +1,4 @@
-//! What a rank says that its threads wait for, as text for people.
+//! Texts for people of what a rank says that its threads wait for.
 
 use std::collections::BTreeMap;
 

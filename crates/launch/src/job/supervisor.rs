@@ -29,6 +29,8 @@ use crate::signals::{HANDLED, ends_programs};
 /// How long other hosts have to end what they have. They are told, and end it at once; what takes longer
 /// are lost ones.
 const END: Duration = Duration::from_secs(3);
+/// How long the failure of which another one is a consequence may take to be told, from one host or the other.
+const CAUSE: Duration = Duration::from_millis(500);
 /// How long ranks may tidy up after a signal before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 /// … after SIGTERM, by which batch systems announce the end.
@@ -46,6 +48,8 @@ struct Job<'a> {
     /// The liveness pipe of the frontend.
     frontend: OwnedFd,
     outcome: Outcome,
+    /// What looks like a consequence of a failure on another host, and until when that is waited for.
+    suspect: Option<(Failure, Instant)>,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
     deadline: Option<Instant>,
@@ -78,6 +82,7 @@ pub fn run(
     let events = job.hosts.start(input);
     job.handle_all(events);
     let orphaned = job.attend();
+    job.judge_suspect();
     // Those that we have to end.
     let running = job.ranks.running();
     if !orphaned {
@@ -122,6 +127,7 @@ impl<'a> Job<'a> {
             signals,
             frontend,
             outcome: Outcome::default(),
+            suspect: None,
             leaving: None,
             deadline: plan
                 .timeout
@@ -154,8 +160,13 @@ impl<'a> Job<'a> {
                 });
                 return false;
             }
+            let suspected = self.suspect.as_ref().map(|(_, until)| *until);
+            if suspected.is_some_and(|until| now >= until) {
+                return false;
+            }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let wake = [next, patience.or(self.deadline), self.hosts.next_look()]
+            let look = self.hosts.next_look();
+            let wake = [next, patience.or(self.deadline), look, suspected]
                 .into_iter()
                 .flatten()
                 .min();
@@ -337,7 +348,7 @@ impl<'a> Job<'a> {
     /// Ranks have ended: is that a failure?
     fn judge(&mut self, mut ended: Vec<(u32, ExitStatus)>) {
         ended.retain(|(rank, status)| self.ranks.end(*rank, *status));
-        if self.plan.verbose {
+        if self.plan.exit_codes {
             for (rank, status) in &ended {
                 let (name, how) = (self.name(*rank), exit_status::describe(*status));
                 self.say(&format!("{name} {how}"));
@@ -384,6 +395,12 @@ impl<'a> Job<'a> {
         let world = self.ranks.world(rank);
         let Some(WorldRank { world, .. }) = world.filter(|_| self.ranks.is_independent(rank))
         else {
+            // Of hosts, the one that tells first need not be the one where it has happened first.
+            if failure.follows_from_another() && self.plan.allocation != Allocation::ThisHost {
+                let until = Instant::now() + CAUSE;
+                self.suspect.get_or_insert((failure, until));
+                return;
+            }
             return self.outcome.fail(failure);
         };
         let others = self.ranks.running_of(world);
@@ -400,6 +417,13 @@ impl<'a> Job<'a> {
         self.outcome.survive(failure);
         self.hosts.announce_end(rank, false);
         self.hosts.end_ranks(&others);
+    }
+
+    /// Takes what looked like a consequence for the failure, if nothing else has come that it follows from.
+    fn judge_suspect(&mut self) {
+        if let Some((failure, _)) = self.suspect.take() {
+            self.outcome.fail(failure);
+        }
     }
 
     /// A rank, for people.

@@ -6,9 +6,6 @@ use std::time::Duration;
 
 use crate::{exit_status, signals};
 
-/// The error class of an operation whose peer has ended, `MPI_ERR_PROC_ABORTED`: with it a rank ends that has lost another.
-const LOST: i32 = 58;
-
 /// Why a job did not end well, as far as is known: empty while nothing has failed.
 ///
 /// The first failure counts, whatever follows from it.
@@ -135,12 +132,6 @@ impl Failure {
             Self::Timeout { .. } => 124,
             Self::Signal { signal } => exit_status::code_of_signal(*signal),
         }
-    }
-
-    /// Whether it has ended because another one was lost (`MPI_ERR_PROC_ABORTED`), of which somebody else will tell.
-    pub fn follows_from_another(&self) -> bool {
-        matches!(self, Self::Aborted { code: LOST, .. })
-            || matches!(self, Self::Ended { status, .. } if status.code() == Some(LOST))
     }
 
     /// The rank at fault, if it is one.

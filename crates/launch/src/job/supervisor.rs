@@ -29,12 +29,13 @@ use crate::signals::{HANDLED, ends_programs};
 /// How long other hosts have to end what they have. They are told, and end it at once; what takes longer
 /// are lost ones.
 const END: Duration = Duration::from_secs(3);
-/// How long the failure of which another one is a consequence may take to be told, from one host or the other.
-const CAUSE: Duration = Duration::from_millis(500);
 /// How long ranks may tidy up after a signal before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 /// … after SIGTERM, by which batch systems announce the end.
 const GRACE_TERM: Duration = Duration::from_secs(3);
+/// How long the loss of a rank may come after what follows from it. On this host it is a matter of microseconds, unless
+/// the machine is crowded.
+const CAUSE: Duration = Duration::from_secs(1);
 /// The same signal again after so long means: now.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -48,10 +49,10 @@ struct Job<'a> {
     /// The liveness pipe of the frontend.
     frontend: OwnedFd,
     outcome: Outcome,
-    /// What looks like a consequence of a failure on another host, and until when that is waited for.
-    suspect: Option<(Failure, Instant)>,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
+    /// A rank has failed because another one is lost: how long that one is waited for, and the failure.
+    consequence: Option<(Instant, u32, Failure)>,
     deadline: Option<Instant>,
 }
 
@@ -82,7 +83,6 @@ pub fn run(
     let events = job.hosts.start(input);
     job.handle_all(events);
     let orphaned = job.attend();
-    job.judge_suspect();
     // Those that we have to end.
     let running = job.ranks.running();
     if !orphaned {
@@ -127,8 +127,8 @@ impl<'a> Job<'a> {
             signals,
             frontend,
             outcome: Outcome::default(),
-            suspect: None,
             leaving: None,
+            consequence: None,
             deadline: plan
                 .timeout
                 .and_then(|limit| Instant::now().checked_add(limit)),
@@ -145,10 +145,15 @@ impl<'a> Job<'a> {
     fn attend(&mut self) -> bool {
         let mut next = None;
         while !self.outcome.has_failed() || self.leaving.is_some() {
-            if self.ranks.has_ended() {
+            let now = Instant::now();
+            let cause = self.consequence.as_ref().map(|(until, ..)| *until);
+            if self.ranks.has_ended() || cause.is_some_and(|until| now >= until) {
+                self.stop_looking_for_the_cause();
+                if !self.ranks.has_ended() {
+                    continue;
+                }
                 return false;
             }
-            let now = Instant::now();
             if let Some((_, patience)) = self.leaving {
                 if now >= patience {
                     return false;
@@ -160,16 +165,16 @@ impl<'a> Job<'a> {
                 });
                 return false;
             }
-            let suspected = self.suspect.as_ref().map(|(_, until)| *until);
-            if suspected.is_some_and(|until| now >= until) {
-                return false;
-            }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let look = self.hosts.next_look();
-            let wake = [next, patience.or(self.deadline), look, suspected]
-                .into_iter()
-                .flatten()
-                .min();
+            let wake = [
+                next,
+                cause,
+                patience.or(self.deadline),
+                self.hosts.next_look(),
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let Ok(found) = self.wait(wake) else {
                 // Nothing can be waited for: nobody can be attended to.
                 self.outcome.fail(Failure::NotStarted {
@@ -387,20 +392,32 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others.
+    /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others. Where
+    /// it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a death over
+    /// their connections sooner than its parent does.
     fn fail(&mut self, rank: u32, failure: Failure) {
+        if self.ranks.is_bereaved(rank) {
+            let until = Instant::now() + CAUSE;
+            self.consequence.get_or_insert((until, rank, failure));
+            return;
+        }
+        self.fail_now(rank, failure);
+    }
+
+    /// The loss from which a failure follows does not show itself: the failure counts.
+    fn stop_looking_for_the_cause(&mut self) {
+        if let Some((_, rank, failure)) = self.consequence.take() {
+            self.fail_now(rank, failure);
+        }
+    }
+
+    fn fail_now(&mut self, rank: u32, failure: Failure) {
         if self.ranks.is_given_up(rank) {
             return;
         }
         let world = self.ranks.world(rank);
         let Some(WorldRank { world, .. }) = world.filter(|_| self.ranks.is_independent(rank))
         else {
-            // Of hosts, the one that tells first need not be the one where it has happened first.
-            if failure.follows_from_another() && self.plan.allocation != Allocation::ThisHost {
-                let until = Instant::now() + CAUSE;
-                self.suspect.get_or_insert((failure, until));
-                return;
-            }
             return self.outcome.fail(failure);
         };
         let others = self.ranks.running_of(world);
@@ -417,13 +434,6 @@ impl<'a> Job<'a> {
         self.outcome.survive(failure);
         self.hosts.announce_end(rank, false);
         self.hosts.end_ranks(&others);
-    }
-
-    /// Takes what looked like a consequence for the failure, if nothing else has come that it follows from.
-    fn judge_suspect(&mut self) {
-        if let Some((failure, _)) = self.suspect.take() {
-            self.outcome.fail(failure);
-        }
     }
 
     /// A rank, for people.

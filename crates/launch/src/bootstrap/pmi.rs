@@ -12,6 +12,8 @@
 //! the memory on ([`share`]), and agree on a key, which travels the way that the launcher provides: who
 //! can read its connections is trusted by it already.
 //!
+//! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
+//!
 //! Once all is asked that has to be, the connection is a lifeline: the launcher says nothing unless asked,
 //! so that an end of it, however it came, ends this process. While we ask, it is none: then an end of it is
 //! seen by asking.
@@ -485,6 +487,8 @@ impl Launcher for Pmi {
             "weft: rank {} called MPI_Abort with code {code}{said}{text}",
             self.rank
         );
+        // The others hear of it from us and from the launcher, not as of a loss.
+        watch::part(&self.neighbours);
         let _ = self.talk(|connection| connection.abort(code));
     }
 }

@@ -2,6 +2,7 @@
 //! targets call them, and so does a test of the workspace (`tests/cases/hostile.rs`), with a few
 //! hundred random inputs.
 
+pub mod allocation;
 pub mod datapath;
 pub mod datatype;
 pub mod engine;

@@ -44,6 +44,35 @@ fn words() -> impl Strategy<Value = Vec<u8>> {
     vec(word, 0..9).prop_map(|words| words.join(&b'\n'))
 }
 
+/// Parts of what schedulers say of hosts, and anything.
+fn allocation() -> impl Strategy<Value = Vec<u8>> {
+    let known = prop::sample::select(vec![
+        "n",
+        "[",
+        "]",
+        "1-3",
+        "08-11",
+        ",",
+        "(x3)",
+        "2",
+        " ",
+        "\n",
+        "here",
+        "a.b",
+        ":4",
+        " slots=2",
+        "-",
+        "all.q@a",
+        "{\"execution\": {\"R_lite\": [{\"rank\": \"0-1\", \"children\": {\"core\": \"0-3\"}}], \"nodelist\": [\"",
+        "\"]}}",
+    ]);
+    let part = prop_oneof![
+        9 => known.prop_map(|part| part.as_bytes().to_vec()),
+        1 => vec(any::<u8>(), 0..6),
+    ];
+    vec(part, 0..12).prop_map(|parts| parts.concat())
+}
+
 /// Parts of lines as launchers say them, and anything.
 fn said() -> impl Strategy<Value = Vec<u8>> {
     let known = prop::sample::select(vec![
@@ -142,6 +171,11 @@ proptest! {
     #[test]
     fn datatypes_of_any_numbers(bytes in vec(any::<u8>(), 0..300)) {
         drivers::datatype::run(&bytes);
+    }
+
+    #[test]
+    fn what_schedulers_say(which in 0_u8..8, text in allocation()) {
+        drivers::allocation::run(&[&[which], &text[..]].concat());
     }
 
     #[test]

@@ -66,6 +66,8 @@ enum Effect {
     NoAllocation,
     Scheduler,
     Launcher,
+    ExitCodes,
+    Path,
     Nothing,
     Ignored,
     Refused,
@@ -151,6 +153,8 @@ pub struct ProgramLine {
     pub ranks: Option<u32>,
     /// Where it runs; `None` for here.
     pub folder: Option<PathBuf>,
+    /// Folders in which it is looked for before those of the search path.
+    pub search: Option<OsString>,
     /// What it inherits.
     pub inherit: Inherit,
     /// Variables set for it, in order.
@@ -180,6 +184,8 @@ pub struct CommandLine {
     pub quiet: bool,
     /// Whether to tell what is started.
     pub verbose: bool,
+    /// Whether to tell how each rank ended.
+    pub exit_codes: bool,
     /// Help was asked for; nothing else counts.
     pub help: bool,
     /// The version was asked for; nothing else counts.
@@ -516,6 +522,10 @@ impl OptionRow {
                 }
             }
             Effect::Launcher => for_all.hosts.by_ssh = values[0] == "ssh",
+            Effect::ExitCodes => line.exit_codes = true,
+            Effect::Path => {
+                program.search = Some(values[0].clone());
+            }
             Effect::Nothing => {}
             Effect::Ignored => self.ignore(name, values, line),
             Effect::Refused => return Err(format!("{name} cannot be followed: {}", self.why)),

@@ -49,6 +49,8 @@ pub struct Plan {
     pub input: Input,
     /// Whether to tell what is started and how it ended.
     pub verbose: bool,
+    /// Whether to tell how each rank ended.
+    pub exit_codes: bool,
     /// The hosts that its ranks get.
     pub allocation: Allocation,
     /// After so long without a word the other side of a connection between hosts is dead.
@@ -149,8 +151,8 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if line.on_death != OnDeath::End && line.allocation != Allocation::ThisHost {
         return Err(error(
             2,
-            "a death can be survived (--on-death) only by a job on this host; leave out the hosts, or \
-             the option"
+            "a death can be survived (--on-death) only by a job on this host; leave out the hosts (in an \
+             allocation of a scheduler: --no-allocation), or the option"
                 .into(),
         ));
     }
@@ -194,6 +196,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         universe,
         input: line.input,
         verbose: line.verbose,
+        exit_codes: line.exit_codes || line.verbose,
         allocation: line.allocation,
         silence: line.heartbeat.unwrap_or(SILENCE),
     })
@@ -239,14 +242,7 @@ pub(crate) fn later(
             ),
         ));
     }
-    let mut search = path.unwrap_or_default();
-    if let Some(before) = environment.get(OsStr::new("PATH")) {
-        if !search.is_empty() {
-            search.push(":");
-        }
-        search.push(before);
-    }
-    let search = Some(search).filter(|search| !search.is_empty());
+    let search = search_path(path, environment.get(OsStr::new("PATH")));
     let program = Program {
         executable: find(&words[0], Some(&folder), search.as_ref())?,
         words,
@@ -256,6 +252,18 @@ pub(crate) fn later(
     };
     refuse_foreign(&program)?;
     Ok(program)
+}
+
+/// The folders in which a program is looked for: first those that were named for it.
+fn search_path(first: Option<OsString>, path: Option<&OsString>) -> Option<OsString> {
+    match (first.filter(|first| !first.is_empty()), path) {
+        (Some(mut first), Some(path)) => {
+            first.push(":");
+            first.push(path);
+            Some(first)
+        }
+        (first, path) => first.or_else(|| path.cloned()),
+    }
 }
 
 fn program(line: ProgramLine) -> Result<Program, PlanError> {
@@ -282,11 +290,8 @@ fn program(line: ProgramLine) -> Result<Program, PlanError> {
             ),
         ));
     }
-    let executable = find(
-        &line.words[0],
-        line.folder.as_deref(),
-        environment.get(OsStr::new("PATH")),
-    )?;
+    let search = search_path(line.search, environment.get(OsStr::new("PATH")));
+    let executable = find(&line.words[0], line.folder.as_deref(), search.as_ref())?;
     Ok(Program {
         executable,
         folder: line.folder,
@@ -457,6 +462,12 @@ mod tests {
         let mut bare = line(&["sh"]);
         bare.folder = Some("/bin".into());
         bare.variables = vec![("PATH".into(), "/nowhere".into())];
+        let mut searched = bare.clone();
+        (searched.folder, searched.search) = (None, Some("/none:/bin".into()));
+        assert_eq!(
+            program(searched).expect("there").executable,
+            Path::new("/bin/sh")
+        );
         assert_eq!(
             program(bare).expect("there").executable,
             Path::new("/bin/sh")

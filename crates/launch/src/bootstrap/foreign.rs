@@ -18,6 +18,24 @@ struct Sign {
     who: &'static str,
 }
 
+const SRUN: &str = "srun";
+
+/// srun has started several of us, and no way to talk to it. Its first task says what to do; the others say as little as they
+/// can.
+fn without_pmi(rank: Option<&str>, size: Option<&str>) -> BootstrapError {
+    match rank {
+        Some(rank) if rank != "0" => {
+            BootstrapError::new("started by srun without PMI, as task 0 says")
+        }
+        _ => BootstrapError::new(format!(
+            "srun has started this program {} times without a way for its tasks to find each other: start it by \
+             srun --mpi=pmi2, or once by Weft's mpiexec within the allocation (salloc or sbatch). To run it alone on purpose, \
+             remove SLURM_PROCID from its environment",
+            size.unwrap_or("several")
+        )),
+    }
+}
+
 /// Most telling first.
 const SIGNS: [Sign; 4] = [
     Sign {
@@ -46,7 +64,7 @@ const SIGNS: [Sign; 4] = [
         and: "SLURM_NTASKS",
         sizes: &["SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"],
         ranks: &["SLURM_PROCID"],
-        who: "srun",
+        who: SRUN,
     },
 ];
 
@@ -66,6 +84,9 @@ pub(crate) fn find(variable: &dyn Fn(&str) -> Option<String>) -> Option<Bootstra
         // Of one process there is nothing to get wrong.
         if size.as_deref() == Some("1") {
             return None;
+        }
+        if sign.who == SRUN {
+            return Some(without_pmi(first(sign.ranks).as_deref(), size.as_deref()));
         }
         let rank = first(sign.ranks).map_or(String::new(), |rank| format!(" as process {rank}"));
         let of = size.as_ref().map_or(String::new(), |size| format!(" of {size}"));
@@ -94,7 +115,7 @@ mod tests {
 
     #[test]
     fn each_launcher_is_named_with_the_remedy() {
-        let table: [(&[(&str, &str)], &str); 6] = [
+        let table: [(&[(&str, &str)], &str); 4] = [
             (
                 &[("PMI_FD", "9"), ("PMI_RANK", "1"), ("PMI_SIZE", "4")],
                 "MPICH",
@@ -109,15 +130,6 @@ mod tests {
                 ],
                 "Open MPI",
             ),
-            (&[("SLURM_NTASKS", "2"), ("SLURM_PROCID", "1")], "srun"),
-            (
-                &[
-                    ("SLURM_NTASKS", "8"),
-                    ("SLURM_STEP_NUM_TASKS", "2"),
-                    ("SLURM_PROCID", "0"),
-                ],
-                "of 2",
-            ),
         ];
         for (variables, named) in table {
             let error = found(variables).expect("foreign");
@@ -126,6 +138,20 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn srun_without_pmi_is_explained_once() {
+        let task = |rank| {
+            let variables = [
+                ("SLURM_NTASKS", "8"),
+                ("SLURM_STEP_NUM_TASKS", "2"),
+                ("SLURM_PROCID", rank),
+            ];
+            found(&variables).expect("foreign")
+        };
+        assert!(task("0").contains("2 times") && task("0").contains("srun --mpi=pmi2"));
+        assert!(task("1").contains("task 0") && !task("1").contains("--mpi"));
     }
 
     #[test]

@@ -12,6 +12,8 @@
 //! the memory on ([`share`]), and agree on a key, which travels the way that the launcher provides: who
 //! can read its connections is trusted by it already.
 //!
+//! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
+//!
 //! Once all is asked that has to be, the connection is a lifeline: the launcher says nothing unless asked,
 //! so that an end of it, however it came, ends this process. While we ask, it is none: then an end of it is
 //! seen by asking.
@@ -19,17 +21,19 @@
 pub mod client;
 pub mod line;
 mod share;
+mod watch;
 
 use std::fs;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_sys::{descriptor, lifeline, process};
 
 use self::client::{Client, Limits};
 use self::line::PmiLine;
+use self::watch::Neighbour;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
@@ -68,7 +72,9 @@ pub struct Pmi {
     hosts: HostMap,
     key: Key,
     segment: Mutex<Option<OwnedFd>>,
-    connection: Mutex<Connection>,
+    connection: Arc<Mutex<Connection>>,
+    /// The other ranks of this host that this one tells its end, and some of which it watches.
+    neighbours: Arc<Vec<Neighbour>>,
 }
 
 /// The way to the launcher.
@@ -92,6 +98,13 @@ impl Connection {
             self.tied = true;
         }
         Ok(())
+    }
+
+    /// Has the launcher end the job.
+    fn abort(&mut self, code: i32) -> Result<(), BootstrapError> {
+        self.over = true;
+        let line = PmiLine::new("abort").with("exitcode", code);
+        self.client.say(&line)
     }
 
     fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
@@ -250,39 +263,48 @@ impl Pmi {
             tied: false,
             over: false,
         };
-        let (hosts, key, memory) = find_others(&mut connection, rank, size)?;
+        let (hosts, key, memory, neighbours) = find_others(&mut connection, rank, size)?;
         Ok(Some(Self {
             rank,
             appnum,
             hosts,
             key,
             segment: Mutex::new(Some(memory)),
-            connection: Mutex::new(connection),
+            connection: Arc::new(Mutex::new(connection)),
+            neighbours: Arc::new(neighbours),
         }))
     }
 
-    /// Asks the launcher something. Meanwhile its answers must not be taken for its end.
+    /// Asks the launcher something: see [`talk`].
     fn talk<T>(
         &self,
         what: impl FnOnce(&mut Connection) -> Result<T, BootstrapError>,
     ) -> Result<T, BootstrapError> {
-        let mut connection = open(&self.connection);
-        if connection.over {
-            return Err(BootstrapError::new(
-                "MPI was finalised, and the launcher was told so: nothing can be asked any more",
-            ));
-        }
-        let system = |error: std::io::Error| BootstrapError::new(error.to_string());
-        let tied = std::mem::take(&mut connection.tied);
-        if tied {
-            lifeline::untie(&connection.client).map_err(system)?;
-        }
-        let answer = what(&mut connection);
-        if tied && !connection.over {
-            connection.tie().map_err(system)?;
-        }
-        answer
+        talk(&self.connection, what)
     }
+}
+
+/// Asks the launcher something. Meanwhile its answers must not be taken for its end.
+fn talk<T>(
+    connection: &Mutex<Connection>,
+    what: impl FnOnce(&mut Connection) -> Result<T, BootstrapError>,
+) -> Result<T, BootstrapError> {
+    let mut connection = open(connection);
+    if connection.over {
+        return Err(BootstrapError::new(
+            "MPI was finalised, and the launcher was told so: nothing can be asked any more",
+        ));
+    }
+    let system = |error: std::io::Error| BootstrapError::new(error.to_string());
+    let tied = std::mem::take(&mut connection.tied);
+    if tied {
+        lifeline::untie(&connection.client).map_err(system)?;
+    }
+    let answer = what(&mut connection);
+    if tied && !connection.over {
+        connection.tie().map_err(system)?;
+    }
+    answer
 }
 
 /// Finds out who is where, and gets the memory of this host.
@@ -290,7 +312,7 @@ fn find_others(
     connection: &mut Connection,
     rank: u32,
     size: u32,
-) -> Result<(HostMap, Key, OwnedFd), BootstrapError> {
+) -> Result<(HostMap, Key, OwnedFd, Vec<Neighbour>), BootstrapError> {
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
@@ -329,18 +351,20 @@ fn find_others(
     }
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
-    let memory = if lowest == rank {
+    let (memory, neighbours) = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
         let memory = segment::create(weft_fabric_shm::JobSize::of(local))
             .map_err(system)?
             .descriptor;
-        listener.hand_out(&memory, &key, local - 1, &connection.client)?;
-        memory
+        let others = listener.hand_out(&memory, &key, local - 1, &connection.client)?;
+        (memory, others)
     } else {
         drop(listener);
-        share::fetch(&listeners[lowest as usize], &key, &connection.client)?
+        let name = &listeners[lowest as usize];
+        let (memory, socket) = share::fetch(name, &key, rank, &connection.client)?;
+        (memory, vec![Neighbour::new(lowest, socket)])
     };
-    Ok((hosts, key, memory))
+    Ok((hosts, key, memory, neighbours))
 }
 
 /// Another rank has not told where it is.
@@ -424,9 +448,28 @@ impl Launcher for Pmi {
             // The launcher has ended already, and so does what it started.
             let _ = process::signal(process::id(), process::SIGKILL);
         }
+        drop(connection);
+        // The lowest rank of a host watches all others there, the second lowest the lowest.
+        if self.local_rank() < 2 && !self.neighbours.is_empty() {
+            let connection = Arc::clone(&self.connection);
+            let host = name_of_this_host();
+            let lost = move |rank| {
+                // Who has finalised has no say in it any more.
+                if open(&connection).over {
+                    return;
+                }
+                eprintln!(
+                    "weft: rank {rank} on host {host} has ended without MPI_Finalize; the job ends"
+                );
+                let _ = talk(&connection, |connection| connection.abort(1));
+            };
+            // Without a thread it is as without a watch: a launcher that tells us will do.
+            let _ = watch::begin(Arc::clone(&self.neighbours), lost);
+        }
     }
 
     fn finalised(&self) {
+        watch::part(&self.neighbours);
         // A failure here means that the launcher is gone, and us with it.
         let _ = self.talk(|connection| {
             connection.over = true;
@@ -444,11 +487,9 @@ impl Launcher for Pmi {
             "weft: rank {} called MPI_Abort with code {code}{said}{text}",
             self.rank
         );
-        let _ = self.talk(|connection| {
-            connection.over = true;
-            let line = PmiLine::new("abort").with("exitcode", code);
-            connection.client.say(&line)
-        });
+        // The others hear of it from us and from the launcher, not as of a loss.
+        watch::part(&self.neighbours);
+        let _ = self.talk(|connection| connection.abort(code));
     }
 }
 

@@ -376,7 +376,7 @@ impl<'a> Job<'a> {
     /// Ranks have ended: is that a failure?
     fn judge(&mut self, mut ended: Vec<(u32, ExitStatus)>) {
         ended.retain(|(rank, status)| self.ranks.end(*rank, *status));
-        if self.plan.verbose {
+        if self.plan.exit_codes {
             for (rank, status) in &ended {
                 let (name, how) = (self.name(*rank), exit_status::describe(*status));
                 self.say(&format!("{name} {how}"));

@@ -29,6 +29,7 @@ use weft_sys::socket::NotAccepted;
 use weft_sys::{process, random};
 
 use super::super::BootstrapError;
+use super::watch::Neighbour;
 use weft_secure::{EvictionPolicy, Key, SILENT, Source};
 
 use crate::hex::hex;
@@ -91,7 +92,7 @@ impl SegmentListener {
         key: &Key,
         others: u32,
         launcher: &impl AsFd,
-    ) -> Result<(), BootstrapError> {
+    ) -> Result<Vec<Neighbour>, BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
         let mut candidates = Candidates {
             memory: memory.as_fd(),
@@ -99,10 +100,10 @@ impl SegmentListener {
             waiting: Vec::new(),
             next: 0,
             eviction: EvictionPolicy::new(),
-            served: 0,
+            served: Vec::new(),
         };
         let mut rests_until: Option<Instant> = None;
-        while candidates.served < others {
+        while candidates.served.len() < others as usize {
             // Who waits keeps the listener readable, also while nobody can be let in.
             let now = Instant::now();
             rests_until = rests_until.filter(|until| now < *until);
@@ -123,7 +124,7 @@ impl SegmentListener {
                 return Err(BootstrapError::new(format!(
                     "only {} of {others} other ranks of this host came for the shared memory \
                      within {} s: the others have ended, or are stopped; look at their output",
-                    candidates.served,
+                    candidates.served.len(),
                     PATIENCE.as_secs()
                 )));
             }
@@ -144,7 +145,7 @@ impl SegmentListener {
                 rests_until = Some(Instant::now() + REST);
             }
         }
-        Ok(())
+        Ok(candidates.served)
     }
 
     /// Takes in those who run as our user. False: no descriptor is left for them.
@@ -182,7 +183,8 @@ struct Candidates<'a> {
     waiting: Vec<(u64, OwnedFd)>,
     next: u64,
     eviction: EvictionPolicy,
-    served: u32,
+    /// Who has got it.
+    served: Vec<Neighbour>,
 }
 
 impl Candidates<'_> {
@@ -190,12 +192,17 @@ impl Candidates<'_> {
     fn hear(&mut self, number: u64, candidate: OwnedFd) {
         match shown(&candidate) {
             None => self.waiting.push((number, candidate)),
-            Some(key) if same(&key, self.key.as_bytes()) => {
-                if passing::send(&candidate, b"m", &[self.memory]).is_ok() {
-                    self.served += 1;
+            Some(shown) => {
+                let Some((key, rank)) = shown.split_last_chunk() else {
+                    return;
+                };
+                if same(key, self.key.as_bytes())
+                    && passing::send(&candidate, b"m", &[self.memory]).is_ok()
+                {
+                    let rank = u32::from_le_bytes(*rank);
+                    self.served.push(Neighbour::new(rank, candidate));
                 }
             }
-            Some(_) => {}
         }
     }
 
@@ -226,9 +233,9 @@ fn runs_as_us(socket: &OwnedFd) -> bool {
     passing::peer_credentials(socket).is_ok_and(|peer| peer.user == process::user())
 }
 
-/// What a candidate has shown; `None`: nothing so far.
+/// What a candidate has shown, the key and its rank; `None`: nothing so far.
 fn shown(candidate: &OwnedFd) -> Option<Vec<u8>> {
-    let mut shown = [0; Key::BYTES + 1];
+    let mut shown = [0; Key::BYTES + size_of::<u32>() + 1];
     match recv(candidate, &mut shown[..], RecvFlags::empty()) {
         Ok((count, _)) => Some(shown[..count].to_vec()),
         Err(Errno::AGAIN | Errno::INTR) => None,
@@ -244,11 +251,17 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Fetches the memory from the lowest rank of this host, whose listener has this name.
+/// Fetches the memory from the lowest rank of this host, whose listener has this name, as the rank `own`. Answers it, and the way to
+/// that rank.
 ///
 /// # Errors
 /// If it is not there, runs as another user, or does not answer, or the launcher is gone.
-pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, BootstrapError> {
+pub fn fetch(
+    name: &str,
+    key: &Key,
+    own: u32,
+    launcher: &impl AsFd,
+) -> Result<(OwnedFd, OwnedFd), BootstrapError> {
     let socket = messages().map_err(system)?;
     let address = address(name).map_err(system)?;
     let deadline = Instant::now() + PATIENCE;
@@ -269,7 +282,8 @@ pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, Boo
             process::user()
         )));
     }
-    passing::send(&socket, key.as_bytes(), &[]).map_err(system)?;
+    let shown = [key.as_bytes(), &own.to_le_bytes()[..]].concat();
+    passing::send(&socket, &shown, &[]).map_err(system)?;
     let mut entries = [
         PollFd::new(&socket, Interest::Read),
         PollFd::new(launcher, Interest::Nothing),
@@ -280,12 +294,13 @@ pub fn fetch(name: &str, key: &Key, launcher: &impl AsFd) -> Result<OwnedFd, Boo
         return Err(launcher_gone());
     }
     let (_, mut found) = passing::receive(&socket, &mut [0; 8]).map_err(system)?;
-    found.pop().ok_or_else(|| {
+    let memory = found.pop().ok_or_else(|| {
         system(io::Error::new(
             ErrorKind::UnexpectedEof,
             "it has closed the connection without an answer",
         ))
-    })
+    })?;
+    Ok((memory, socket))
 }
 
 fn launcher_gone() -> BootstrapError {
@@ -322,21 +337,21 @@ mod tests {
             connect(&idle, &address(&name).expect("a name")).expect("listens");
             let (ours, theirs) = (key.clone(), file.as_fd());
             let lowest = scope.spawn(move || listener.hand_out(&theirs, &ours, 2, launcher));
-            let refused = fetch(&name, &other, launcher).expect_err("a wrong key");
+            let refused = fetch(&name, &other, 1, launcher).expect_err("a wrong key");
             assert!(
                 refused.to_string().contains("without an answer"),
                 "{refused}"
             );
             let all: Vec<_> = (0..2)
-                .map(|_| scope.spawn(|| fetch(&name, &key, launcher)))
+                .map(|_| scope.spawn(|| fetch(&name, &key, 1, launcher)))
                 .collect();
             for fetched in all {
-                let memory = fetched.join().expect("no panic").expect("the right key");
+                let (memory, _) = fetched.join().expect("no panic").expect("the right key");
                 assert!(MemoryFile::adopt(memory).is_ok());
             }
             lowest.join().expect("no panic").expect("all came");
         });
-        assert!(fetch(&name, &key, launcher).is_err(), "the name is gone");
+        assert!(fetch(&name, &key, 1, launcher).is_err(), "the name is gone");
     }
 
     /// As many ranks as a large host has, all of which have come before the lowest one looks.
@@ -357,7 +372,8 @@ mod tests {
         let _silent: Vec<OwnedFd> = (0..40).map(|_| come()).collect();
         let ranks: Vec<OwnedFd> = (0..RANKS).map(|_| come()).collect();
         for socket in &ranks {
-            passing::send(socket, key.as_bytes(), &[]).expect("there is room");
+            let shown = [key.as_bytes(), &[0; 4][..]].concat();
+            passing::send(socket, &shown, &[]).expect("there is room");
         }
         listener
             .hand_out(&file.as_fd(), &key, RANKS, &launcher)
@@ -378,9 +394,10 @@ mod tests {
         drop(other);
         let begun = Instant::now();
         for error in [
-            fetch(&name, &key, &launcher).expect_err("nobody answers"),
+            fetch(&name, &key, 1, &launcher).expect_err("nobody answers"),
             listener
                 .hand_out(&file.as_fd(), &key, 1, &launcher)
+                .map(drop)
                 .expect_err("nobody comes"),
         ] {
             assert!(error.to_string().contains("launcher has ended"), "{error}");

@@ -1,0 +1,154 @@
+//! Watch of the ranks of one host over each other, where the launcher does not say that one has died.
+//!
+//! ```text
+//!   lowest rank ── socket ── each other rank of the host     (those over which the memory was fetched)
+//!        └── watches all of them                └── the second lowest watches the lowest
+//! ```
+//!
+//! `srun` leaves the others waiting for a rank that was killed. So a thread of the lowest rank waits for the ends of the
+//! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
+//! one ends without it, the thread says so by name and has the launcher end the job.
+//!
+//! A rank that is alone on its host is missed by those on other hosts that talk to it, when its connections are gone.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::net::{RecvFlags, SendFlags, recv, send};
+use weft_sys::poll::{self, Interest, PollFd};
+use weft_sys::process::ProcessHandle;
+use weft_sys::{passing, signal};
+
+/// What is said before an end in order.
+const GOODBYE: &[u8] = b"g";
+
+/// Another rank of this host.
+#[derive(Debug)]
+pub struct Neighbour {
+    rank: u32,
+    socket: OwnedFd,
+    /// Its process, where that can be told: what it has forked may hold its end of the socket open.
+    process: Option<ProcessHandle>,
+}
+
+impl Neighbour {
+    /// The rank at the other end of this socket.
+    pub fn new(rank: u32, socket: OwnedFd) -> Self {
+        let process = passing::peer_process(&socket).ok();
+        Self {
+            rank,
+            socket,
+            process,
+        }
+    }
+
+    /// Says goodbye to it. One that is gone does not hear it.
+    fn part(&self) {
+        let _ = send(
+            &self.socket,
+            GOODBYE,
+            SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+        );
+    }
+
+    /// Whether it has said goodbye; `None` if it has said nothing.
+    fn heard(&self) -> Option<bool> {
+        match recv(&self.socket, &mut [0; 4][..], RecvFlags::DONTWAIT) {
+            Ok((1.., _)) => Some(true),
+            Ok(_) => Some(false),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => None,
+            Err(_) => Some(false),
+        }
+    }
+}
+
+/// Says goodbye to all of them.
+pub fn part(neighbours: &[Neighbour]) {
+    neighbours.iter().for_each(Neighbour::part);
+}
+
+/// Waits in a thread of its own for one that ends without goodbye, and hands its rank to `lost`. The thread ends when all
+/// have said goodbye.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn begin(
+    neighbours: Arc<Vec<Neighbour>>,
+    lost: impl FnOnce(u32) + Send + 'static,
+) -> io::Result<()> {
+    let watch = move || {
+        if let Some(rank) = first_lost(&neighbours) {
+            lost(rank);
+        }
+    };
+    signal::spawn_without_signals("weft-watch", watch).map(drop)
+}
+
+/// The first that ends without goodbye; `None` if all have said it, or nothing can be waited for.
+fn first_lost(neighbours: &[Neighbour]) -> Option<u32> {
+    let mut left: Vec<&Neighbour> = neighbours.iter().collect();
+    while !left.is_empty() {
+        let mut entries = Vec::with_capacity(2 * left.len());
+        for neighbour in &left {
+            entries.push(PollFd::new(&neighbour.socket, Interest::Read));
+        }
+        for neighbour in &left {
+            if let Some(process) = &neighbour.process {
+                entries.push(PollFd::new(process, Interest::Read));
+            }
+        }
+        poll::wait(&mut entries, None).ok()?;
+        let spoken: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
+        drop(entries);
+        let mut processes = spoken[left.len()..].iter();
+        let mut still = Vec::with_capacity(left.len());
+        for (neighbour, spoken) in left.iter().zip(&spoken) {
+            let ended = neighbour.process.is_some() && processes.next() == Some(&true);
+            // What was said before the end counts.
+            match (*spoken || ended).then(|| neighbour.heard()).flatten() {
+                Some(true) => {}
+                Some(false) => return Some(neighbour.rank),
+                None if ended => return Some(neighbour.rank),
+                None => still.push(*neighbour),
+            }
+        }
+        left = still;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_sys::descriptor::{Carries, socket_pair};
+
+    fn pair(rank: u32) -> (Neighbour, OwnedFd) {
+        let (ours, theirs) = socket_pair(Carries::Messages).expect("sockets");
+        let neighbour = Neighbour {
+            rank,
+            socket: ours,
+            process: None,
+        };
+        (neighbour, theirs)
+    }
+
+    #[test]
+    fn who_ends_without_goodbye_is_named() {
+        let (one, with) = pair(1);
+        let (two, without) = pair(2);
+        let (three, alive) = pair(3);
+        let there = Neighbour::new(0, with);
+        part(std::slice::from_ref(&there));
+        drop((there, without));
+        assert_eq!(first_lost(&[one, two, three]), Some(2));
+        drop(alive);
+    }
+
+    #[test]
+    fn nobody_is_lost_when_all_have_parted() {
+        let (one, other) = pair(1);
+        part(&[Neighbour::new(0, other)]);
+        assert_eq!(first_lost(&[one]), None);
+    }
+}

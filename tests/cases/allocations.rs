@@ -1,0 +1,281 @@
+//! Jobs within the allocations of schedulers: two nodes, a ring and an exchange of 1 MiB, a killed rank, an abort, exit codes.
+//!
+//! Slurm itself runs here where it is installed, with two nodes on this host. The commands of the others are scripts that reach
+//! a network namespace in the way that the scheduler's command would: what they are given, and that standard input and
+//! output go through, is as it is there.
+#![allow(missing_docs)]
+
+#[path = "../launch/network.rs"]
+mod network;
+#[path = "allocations/slurm.rs"]
+mod slurm;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use network::Network;
+use slurm::Slurm;
+use weft_tests::{Ended, build, installation, run};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn program() -> PathBuf {
+    build("tests/programs/job_ends.c", &["-pthread"])
+}
+
+fn launcher() -> String {
+    installation().join("bin/mpiexec").display().to_string()
+}
+
+/// How the program is asked to end, the exit code of the job, and what the launcher says.
+const ENDS: [(&str, i32, &str); 4] = [
+    ("well", 0, ""),
+    ("code", 5, "rank 3"),
+    ("abort", 7, "rank 3"),
+    ("kill", 137, "rank 3"),
+];
+
+fn judge(ended: &Ended, end: &str, code: i32, said: &str) {
+    assert_eq!(ended.code(), Some(code), "{end}: {ended:?}");
+    assert!(ended.err.contains(said), "{end}: {ended:?}");
+    let done = ended.out.contains("job_ends: ok with 4 ranks");
+    assert_eq!(done, end == "well" || end == "code", "{end}: {ended:?}");
+}
+
+/// A scheduler whose command is a script; `HOSTS` in a value stands for a file, which gets `file`.
+struct Scheduler {
+    name: &'static str,
+    /// Its command, and what that does with its words to reach a host.
+    command: (&'static str, String),
+    variables: Vec<(&'static str, String)>,
+    file: String,
+}
+
+fn schedulers(hosts: &[String]) -> Vec<Scheduler> {
+    let [a, b] = hosts else { panic!("two hosts") };
+    let set = format!(
+        r#"{{"version": 1, "execution": {{"R_lite": [{{"rank": "0-1", "children": {{"core": "0-1"}}}}], "nodelist": ["{a}", "{b}"]}}}}"#
+    );
+    let ssh = "while [ \"${1#-}\" != \"$1\" ]; do [ $1 = -o ] && shift; shift; done; host=$1; shift; set -- sh -c \"$*\"";
+    vec![
+        Scheduler {
+            name: "Slurm",
+            command: (
+                "srun",
+                "case \"$*\" in '-u '*--overlap*--ntasks=1\\ --nodelist*) ;; *) exit 9;; esac\n\
+                 while [ $1 != --nodelist ]; do shift; done; host=$2; shift 2"
+                    .into(),
+            ),
+            variables: vec![
+                ("SLURM_JOB_ID", "7".into()),
+                ("SLURM_JOB_NODELIST", format!("{a},{b}")),
+                ("SLURM_TASKS_PER_NODE", "2(x2)".into()),
+            ],
+            file: String::new(),
+        },
+        Scheduler {
+            name: "LSF",
+            command: ("blaunch", "host=$1; shift".into()),
+            variables: vec![
+                ("LSB_JOBID", "7".into()),
+                ("LSB_MCPU_HOSTS", format!("{a} 2 {b} 2")),
+            ],
+            file: String::new(),
+        },
+        Scheduler {
+            name: "Grid Engine",
+            command: (
+                "qrsh",
+                "[ $1 = -inherit ] || exit 9; host=$2; shift 2".into(),
+            ),
+            variables: vec![("JOB_ID", "7".into()), ("PE_HOSTFILE", "HOSTS".into())],
+            file: format!("{a} 2 all.q@{a} UNDEFINED\n{b} 2 all.q@{b} UNDEFINED\n"),
+        },
+        Scheduler {
+            name: "PBS",
+            command: ("ssh", ssh.into()),
+            variables: vec![("PBS_JOBID", "7".into()), ("PBS_NODEFILE", "HOSTS".into())],
+            file: format!("{a}\n{a}\n{b}\n{b}\n"),
+        },
+        Scheduler {
+            name: "a host file",
+            command: ("ssh", ssh.into()),
+            variables: vec![
+                ("OMPI_MCA_orte_default_hostfile", "HOSTS".into()),
+                ("OMPI_MCA_plm_rsh_args", "-o ConnectionAttempts=10".into()),
+            ],
+            file: format!("{a} slots=2\n{b} slots=2\n"),
+        },
+        Scheduler {
+            name: "Flux",
+            command: (
+                "flux",
+                format!(
+                    "if [ \"$*\" = 'kvs get resource.R' ]; then echo '{set}'; exit; fi\n\
+                     [ \"$1 $2\" = 'exec --rank' ] || exit 9\n\
+                     case $3 in 0) host={a};; 1) host={b};; esac; shift 3"
+                ),
+            ),
+            variables: vec![("FLUX_URI", "local:///none".into())],
+            file: String::new(),
+        },
+    ]
+}
+
+impl Scheduler {
+    /// The launcher within its allocation, on the first host.
+    fn launcher(&self, network: &Network) -> Command {
+        let folder = network.file(self.name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (name, reach) = &self.command;
+        let script = folder.join(name);
+        // Written once: nobody can start what somebody holds open to write.
+        if !script.exists() {
+            let text = format!("#!/bin/sh\n{reach}\nexec ip netns exec $host \"$@\"\n");
+            std::fs::write(&script, text).expect("writes");
+            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours");
+        }
+        let hosts = folder.join("hosts");
+        std::fs::write(&hosts, &self.file).expect("writes");
+        let mut start = network.on(0, &launcher());
+        let search = std::env::var("PATH").unwrap_or_default();
+        start.env("PATH", format!("{}:{search}", folder.display()));
+        for (name, value) in &self.variables {
+            start.env(name, value.replace("HOSTS", &hosts.display().to_string()));
+        }
+        start
+    }
+}
+
+#[test]
+fn by_the_commands_of_each_scheduler() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    for scheduler in schedulers(&network.hosts) {
+        for (end, code, said) in ENDS {
+            let ended = run(scheduler.launcher(&network).arg(program()).arg(end), LIMIT);
+            judge(&ended, end, code, said);
+        }
+        // Where they run, and who says so.
+        let mut told = scheduler.launcher(&network);
+        let ended = run(told.args(["-v", "-n", "3"]).arg(program()), LIMIT);
+        ended.expect_success();
+        let name = scheduler.name;
+        assert!(
+            ended.err.contains(&format!("hosts of {name}, ")),
+            "{ended:?}"
+        );
+        for (host, ranks) in network.hosts.iter().zip(["0, 1", "2"]) {
+            let here =
+                |line: &&str| line.contains(host) && line.ends_with(&format!("for ranks {ranks}"));
+            assert!(
+                ended.err.lines().any(|line| here(&line)),
+                "{name}: {ended:?}"
+            );
+        }
+        let mut alone = scheduler.launcher(&network);
+        let ended = run(alone.args(["--no-allocation", "-v"]).arg(program()), LIMIT);
+        assert!(ended.out.contains("ok with 1 ranks"), "{ended:?}");
+        assert!(!ended.err.contains("hosts of"), "{ended:?}");
+    }
+}
+
+#[test]
+fn a_command_that_fails_is_named_with_its_complaint() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let all = schedulers(&network.hosts);
+    let lsf = all.iter().find(|one| one.name == "LSF").expect("LSF");
+    let broken = Scheduler {
+        command: (
+            "blaunch",
+            "echo 'no such host in this job' >&2; exit 3".into(),
+        ),
+        variables: lsf.variables.clone(),
+        name: "broken",
+        file: String::new(),
+    };
+    let ended = run(broken.launcher(&network).arg(program()), LIMIT);
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    for said in ["no such host in this job", "blaunch", &network.hosts[0]] {
+        assert!(ended.err.contains(said), "{said}: {ended:?}");
+    }
+}
+
+/// In an allocation of two nodes of Slurm itself.
+#[test]
+fn within_slurm() {
+    let Some(slurm) = Slurm::start() else {
+        return;
+    };
+    let program = program().display().to_string();
+    for (end, code, said) in ENDS {
+        let mut start = slurm.command("salloc");
+        start.args(["-N2", "--ntasks-per-node=2", &launcher(), &program, end]);
+        judge(&run(&mut start, LIMIT), end, code, said);
+        let ended = slurm.batch(&format!("{} {program} {end}", launcher()));
+        judge(&ended, end, code, said);
+    }
+    let both = |arguments: &[&str]| {
+        let mut start = slurm.command("salloc");
+        start.args(["-N2", "--ntasks-per-node=2", &launcher(), "-v"]);
+        run(start.args(arguments).arg(&program), LIMIT)
+    };
+    let three = both(&["-n", "3"]);
+    three.expect_success();
+    assert!(
+        three.err.contains("for ranks 0, 1") && three.err.contains("for ranks 2"),
+        "{three:?}"
+    );
+    assert!(three.err.contains("SLURM_JOB_NODELIST"), "{three:?}");
+    let second = both(&["--hosts", "n2", "-n", "2"]);
+    second.expect_success();
+    assert!(
+        second.err.contains("for ranks 0, 1") && second.err.contains("n2 ("),
+        "{second:?}"
+    );
+    let many = both(&["-n", "6"]);
+    many.expect_success();
+    assert!(many.err.contains("6 ranks on the 4 slots"), "{many:?}");
+    // The batch step is on the first node: ranks there need no command.
+    let ended = slurm.batch(&format!("PATH=/nowhere {} -v -n 2 {program}", launcher()));
+    ended.expect_success();
+    assert!(ended.out.contains("ok with 2 ranks"), "{ended:?}");
+}
+
+/// Ranks that srun starts, by PMI; and not.
+#[test]
+fn started_by_srun() {
+    let Some(slurm) = Slurm::start() else {
+        return;
+    };
+    let program = program().display().to_string();
+    for (end, code, said) in ENDS {
+        let mut start = slurm.command("srun");
+        start.args([
+            "--mpi=pmi2",
+            "-N2",
+            "-n4",
+            "--ntasks-per-node=2",
+            &program,
+            end,
+        ]);
+        let ended = run(&mut start, LIMIT);
+        // srun has codes of its own for who was killed, and shows what it ended itself.
+        match end {
+            "abort" | "kill" => assert!(ended.code().is_some_and(|code| code != 0), "{ended:?}"),
+            _ => assert_eq!(ended.code(), Some(code), "{end}: {ended:?}"),
+        }
+        let said = said.replace("rank 3", if end == "code" { "task 3" } else { "rank 3" });
+        assert!(ended.err.contains(&said), "{end}: {ended:?}");
+    }
+    let mut without = slurm.command("srun");
+    without.args(["--mpi=none", "-N2", "-n4", &program]);
+    let ended = run(&mut without, LIMIT);
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    assert_eq!(ended.err.matches("srun --mpi=pmi2").count(), 1, "{ended:?}");
+}

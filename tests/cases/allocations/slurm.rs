@@ -1,0 +1,157 @@
+//! Slurm with two nodes on this host, in a folder of its own: its controller and two node daemons, ended with their jobs.
+
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use weft_tests::{Ended, run};
+
+/// How long the daemons may take to find each other.
+const START: Duration = Duration::from_secs(60);
+
+pub struct Slurm {
+    folder: tempfile::TempDir,
+    daemons: Vec<Child>,
+    /// One at a time: its daemons take all the cores that they believe to have.
+    _turn: MutexGuard<'static, ()>,
+}
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+impl Slurm {
+    /// Starts it; `None`, with a line that says so, where that is not possible.
+    pub fn start() -> Option<Self> {
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let installed = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/salloc"];
+        if let Some(missing) = installed.iter().find(|file| !Path::new(file).exists()) {
+            println!(
+                "skipped: there is no {missing} (apt-get install slurmctld slurmd slurm-client)"
+            );
+            return None;
+        }
+        let root = std::fs::metadata("/proc/self").is_ok_and(|us| {
+            use std::os::unix::fs::MetadataExt;
+            us.uid() == 0
+        });
+        if !root {
+            println!("skipped: slurmd runs as root only");
+            return None;
+        }
+        let mut slurm = Self {
+            folder: tempfile::tempdir().expect("a folder"),
+            daemons: Vec::new(),
+            _turn: turn,
+        };
+        slurm.configure();
+        slurm.daemon("slurmctld", &["-D", "-c"]);
+        slurm.daemon("slurmd", &["-D", "-N", "n1"]);
+        slurm.daemon("slurmd", &["-D", "-N", "n2"]);
+        let begun = Instant::now();
+        loop {
+            // It waits for the nodes itself, once there is a controller.
+            let ended = run(slurm.command("srun").args(["-Q", "-N2", "true"]), START);
+            match ended.code() {
+                Some(0) => return Some(slurm),
+                _ => assert!(begun.elapsed() < START, "Slurm does not start: {ended:?}"),
+            }
+        }
+    }
+
+    fn configure(&self) {
+        let folder = self.folder.path().display();
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+        let host = host
+            .trim()
+            .split('.')
+            .next()
+            .unwrap_or("localhost")
+            .to_owned();
+        // Held together, so that they differ.
+        let listen = |_| TcpListener::bind("127.0.0.1:0").expect("a port");
+        let held: Vec<_> = (0..3).map(listen).collect();
+        let port = |index: usize| held[index].local_addr().expect("bound").port();
+        let text = format!(
+            "ClusterName=weft\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
+             AuthType=auth/none\nCredType=cred/none\nStateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/%n\n\
+             SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
+             SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
+             ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
+             SelectTypeParameters=CR_Core\nSchedulerType=sched/builtin\nReturnToService=2\nMpiDefault=none\n\
+             JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
+             SlurmdParameters=config_overrides\nKillWait=2\n\
+             NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
+             NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
+             PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP\n",
+            port(0),
+            port(1),
+            port(2)
+        );
+        std::fs::write(self.folder.path().join("slurm.conf"), text).expect("writes");
+        for name in ["state", "n1", "n2"] {
+            std::fs::create_dir(self.folder.path().join(name)).expect("a folder");
+        }
+    }
+
+    /// A command of Slurm, without what another Slurm around us says.
+    pub fn command(&self, name: &str) -> Command {
+        let mut command = Command::new(name);
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("SLURM") {
+                command.env_remove(variable);
+            }
+        }
+        let configuration = self.folder.path().join("slurm.conf");
+        command.env("SLURM_CONF", configuration);
+        command.current_dir(self.folder.path());
+        command
+    }
+
+    fn daemon(&mut self, name: &str, words: &[&str]) {
+        let started = self
+            .command(&format!("/usr/sbin/{name}"))
+            .args(words)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.daemons.push(started.expect("starts"));
+    }
+
+    /// A batch job of two nodes with two tasks each that runs this line; its end, and its output.
+    pub fn batch(&self, line: &str) -> Ended {
+        let file = |name: &str| self.folder.path().join(name);
+        std::fs::write(file("job.sh"), format!("#!/bin/sh\n{line}\n")).expect("writes");
+        let mut submit = self.command("sbatch");
+        submit.args([
+            "-Q",
+            "-W",
+            "-N2",
+            "--ntasks-per-node=2",
+            "-o",
+            "out",
+            "-e",
+            "err",
+            "job.sh",
+        ]);
+        let ended = run(&mut submit, Duration::from_secs(60));
+        let read = |name| std::fs::read_to_string(file(name)).unwrap_or_default();
+        Ended {
+            out: read("out"),
+            err: read("err") + &ended.err,
+            ..ended
+        }
+    }
+}
+
+impl Drop for Slurm {
+    fn drop(&mut self) {
+        // What is left of a test that has failed.
+        let _ = self.command("scancel").args(["--user", "root"]).status();
+        for daemon in self.daemons.iter_mut().rev() {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}

@@ -1,0 +1,31 @@
+/* A job as launchers see it: a ring and an exchange of 1 MiB, then an end of the kind that was asked for. */
+#include "check.h"
+#include <signal.h>
+#include <unistd.h>
+
+static void exchange(void) {
+    int count = 1 << 18, peer = check_size - 1 - check_rank;
+    int *mine = malloc(sizeof(int) * count), *theirs = malloc(sizeof(int) * count);
+    for (int i = 0; i < count; i++) mine[i] = check_rank * 7 + i;
+    MPI_Sendrecv(mine, count, MPI_INT, peer, 3, theirs, count, MPI_INT, peer, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    for (int i = 0; i < count; i++) CHECK(theirs[i] == peer * 7 + i);
+    free(mine);
+    free(theirs);
+}
+
+int main(int argc, char **argv) {
+    check_init(&argc, &argv);
+    const char *end = argc > 1 ? argv[1] : "well";
+    int token = 0, last = check_size - 1, before = (check_rank + last) % check_size;
+    MPI_Sendrecv(&check_rank, 1, MPI_INT, (check_rank + 1) % check_size, 1, &token, 1, MPI_INT, before, 1,
+                 MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(token == before);
+    exchange();
+    if (check_rank == last && !strcmp(end, "kill")) raise(SIGKILL);
+    if (check_rank == last && !strcmp(end, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+    /* Who has been left waits for somebody who does not come. */
+    if (!strcmp(end, "kill") || !strcmp(end, "abort"))
+        MPI_Recv(&token, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    check_done("job_ends");
+    return check_rank == last && !strcmp(end, "code") ? 5 : 0;
+}

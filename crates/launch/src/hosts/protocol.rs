@@ -279,9 +279,11 @@ impl Assigned {
                 self.own(*rank)?;
                 match told {
                     Told::Abort { text, .. } => check_text(text),
-                    Told::Initialised | Told::Finalised | Told::Connected | Told::Independent => {
-                        Ok(())
-                    }
+                    Told::Initialised
+                    | Told::Finalised
+                    | Told::Bereaved
+                    | Told::Connected
+                    | Told::Independent => Ok(()),
                 }
             }
             FromAgent::Exited { rank, status } => {

@@ -27,6 +27,8 @@ struct Row {
     progress: Progress,
     /// If it was started from within a program.
     world: Option<WorldRank>,
+    /// It goes no further because another one is lost.
+    bereaved: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
     /// Its world is lost or was not started as a whole, and so its end is no failure.
@@ -42,6 +44,7 @@ impl Row {
         life: Life::Awaited,
         progress: Progress::Before,
         world: None,
+        bereaved: false,
         connected: true,
         given_up: false,
     };
@@ -119,6 +122,11 @@ impl RankTable {
         self.rows.get(rank as usize).is_some_and(|row| row.given_up)
     }
 
+    /// Whether a failure of this rank follows from the loss of another one, which may not be known yet.
+    pub fn is_bereaved(&self, rank: u32) -> bool {
+        self.rows.get(rank as usize).is_some_and(|row| row.bereaved)
+    }
+
     /// Notes that all ranks have their hosts.
     pub fn start_all(&mut self) {
         for row in &mut self.rows {
@@ -163,10 +171,15 @@ impl RankTable {
     pub fn tell(&mut self, rank: u32, told: Told) -> Option<Failure> {
         let Row {
             progress,
+            bereaved,
             connected,
             ..
         } = &mut self.rows[rank as usize];
         match told {
+            Told::Bereaved => {
+                *bereaved = true;
+                None
+            }
             Told::Connected | Told::Independent => {
                 *connected = told == Told::Connected;
                 None

@@ -321,7 +321,7 @@ pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::S
 /// The window of a call.
 #[inline(always)]
 fn window(handle: c::Win) -> Option<&'static Window> {
-    if !state::is_running() {
+    if !state::may_end_at_once() {
         return None;
     }
     check::find_window(handle).map(|win| &**win.window())

@@ -41,6 +41,10 @@
  * says: message  never received: 4 bytes from rank 0 with tag 5 on MPI_COMM_WORLD
  *
  * run: 2 matched
+ * says: matched message  never received: made by MPI_Mprobe
+ *
+ * run: 2 matched
+ * options: --check
  * says: matched message  never received: made by MPI_Mprobe at leaks-messages.c:
  * says: (matched)
  *

@@ -387,7 +387,8 @@ impl Table {
                  so anyway, and ignored with a line that says so where the program runs all the same.\n\
                  \n\
                  The exit code is that of the rank that failed first; 128 + n for signal n; 124 after\n\
-                 --timeout; 35 after a deadlock; 120 for a finding under --check=strict; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n";
+                 --timeout; 35 after a deadlock; 120 for what --check=strict has found; 126 or 127 if a program\n\
+                 cannot be started; 2 for a wrong command line.\n";
         text
     }
 }

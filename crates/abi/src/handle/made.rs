@@ -74,10 +74,14 @@ pub unsafe fn note(call: &'static str, code: c_int, address: *const usize) {
     }
     // SAFETY: as the caller promises.
     let handle = unsafe { address.read_unaligned() };
-    // What is predefined is no object of the program.
-    if kind_of(handle).is_some() {
-        all().insert(handle, Made::here(call));
-    }
+    let made = match kind_of(handle) {
+        // What is predefined is no object of the program.
+        None => return,
+        // Probing may be as frequent as receiving.
+        Some(ObjectKind::Message) if !check::is_full() => Made { call, place: None },
+        Some(_) => Made::here(call),
+    };
+    all().insert(handle, made);
 }
 
 /// The object is freed, or was told to be.

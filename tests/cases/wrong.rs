@@ -181,6 +181,16 @@ fn deadlocks_are_proven_and_explained() {
 }
 
 #[test]
+fn messages_of_other_types_are_named() {
+    check("tests/wrong", "types-");
+}
+
+#[test]
+fn collectives_that_do_not_fit_are_named_on_every_rank() {
+    check("tests/wrong", "collectives-");
+}
+
+#[test]
 fn nothing_is_said_of_right_programs() {
     check("tests/right", "");
 }

@@ -192,7 +192,10 @@ impl Process {
     pub fn finish(self: &Arc<Self>) -> Result<()> {
         self.drain();
         let world = self.world();
-        world.run(coll::barrier(&coll::Members::of(&world))?)?;
+        // Members that have gone through different collectives do not meet any more, and have been told so.
+        if !self.lock().has_mismatch(world.context()) {
+            world.run(coll::barrier(&coll::Members::of(&world))?)?;
+        }
         self.announce_exit();
         Ok(())
     }

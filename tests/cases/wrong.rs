@@ -191,6 +191,16 @@ fn what_is_done_to_requests_and_buffers_under_way_is_found() {
 }
 
 #[test]
+fn messages_of_other_types_are_named() {
+    check("tests/wrong", "types-");
+}
+
+#[test]
+fn collectives_that_do_not_fit_are_named_on_every_rank() {
+    check("tests/wrong", "collectives-");
+}
+
+#[test]
 fn nothing_is_said_of_right_programs() {
     check("tests/right", "");
 }

@@ -125,7 +125,13 @@ impl Buffer {
     /// Whether data of this code are certainly what is expected here: the usual case of [`takes`](Self::takes).
     #[inline]
     pub(crate) fn expects(&self, code: SignatureCode) -> bool {
-        matches!(self, Self::Flat(_, own) if *own == code)
+        match self {
+            Self::Flat(_, own) => *own == code,
+            Self::Typed(typed) => {
+                let own = typed.datatype.code(1);
+                own == code && !own.is_of_several()
+            }
+        }
     }
 
     /// Whether a message of so many bytes with this code may be received here.

@@ -206,6 +206,10 @@ impl Process {
     pub fn meet(self: &Arc<Self>) -> Result<()> {
         self.drain();
         let world = self.world();
+        // Members that have gone through different collectives do not meet any more, and have been told so.
+        if self.lock().has_mismatch(world.context()) {
+            return Ok(());
+        }
         match world.run(coll::barrier(&coll::Members::of(&world))?) {
             Err(error) if !self.is_prepared_for_losses() => Err(error),
             // Those that are left, or that have revoked the world, end without each other.

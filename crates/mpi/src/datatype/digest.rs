@@ -240,3 +240,6 @@ impl Datatype {
         self.signature.digest_of(bytes).map(Digest::code)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,25 +7,25 @@ use super::*;
 use crate::buffer::{Buffer, region_of};
 
 /// A small generator of numbers: the same ones in every run.
-struct Dice(u64);
+pub(super) struct Dice(pub(super) u64);
 
 impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(super) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         (self.0 >> 11) % limit
     }
 
-    fn between(&mut self, low: i64, high: i64) -> i64 {
+    pub(super) fn between(&mut self, low: i64, high: i64) -> i64 {
         low + self.below((high - low + 1) as u64) as i64
     }
 }
 
 /// A type map, written out.
 #[derive(Clone, Default)]
-struct Naive {
-    map: Vec<(i64, Basic)>,
+pub(super) struct Naive {
+    pub(super) map: Vec<(i64, Basic)>,
     marks: Vec<(i64, i64)>,
     /// The bounds of the datatypes that it is made of.
     parts: Vec<(i64, i64)>,
@@ -118,7 +118,7 @@ const BASICS: [Basic; 8] = [
     Basic::FloatInt,
 ];
 
-fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
+pub(super) fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
     if depth == 0 {
         let basic = BASICS[dice.below(BASICS.len() as u64) as usize];
         return (Arc::clone(basic.datatype()), Naive::of(basic));

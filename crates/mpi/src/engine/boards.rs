@@ -248,7 +248,8 @@ impl Boards {
         let place = self.get(id)?;
         let (call, board) = (place.call.as_ref()?, &place.board);
         let mut arrived = (0..place.peers.len()).filter(|member| board.has(*member));
-        arrived.find_map(|member| disagree(place.peers[member], call, board.note_of(member)))
+        let me = place.peers[board.me()];
+        arrived.find_map(|member| disagree(me, place.peers[member], call, board.note_of(member)))
     }
 
     /// The wait at a board ends in an error.
@@ -545,7 +546,9 @@ impl<'a, 'g> Epoch<'a, 'g> {
     /// Other words may stand for the same.
     #[cold]
     fn compare(&mut self, member: usize, note: Note) -> Result<()> {
-        let Some(error) = disagree(self.place().peers[member], &self.call, note) else {
+        let place = self.place();
+        let (me, peer) = (place.peers[place.board.me()], place.peers[member]);
+        let Some(error) = disagree(me, peer, &self.call, note) else {
             return Ok(());
         };
         let (context, peers) = self.engine.core.boards.members_of(self.id);
@@ -654,10 +657,10 @@ fn intern(what: &str) -> Error {
 
 /// The error if a member does something else in the same epoch.
 #[cold]
-fn disagree(peer: Peer, call: &BoardCall, note: Note) -> Option<Error> {
+fn disagree(me: Peer, peer: Peer, call: &BoardCall, note: Note) -> Option<Error> {
     let mine = call.note;
     let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
-    if let Some(error) = own.disagreement(peer.0, other) {
+    if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
         return Some(Error::new(
             error.class(),
             format!("{}: {error}", call.name()),

@@ -128,6 +128,11 @@ impl Engine {
         self.tell_of_mismatch(context.context(), &peers, &error);
     }
 
+    /// Whether the collectives of the communicator with this context do not fit each other.
+    pub(crate) fn has_mismatch(&self, context: u32) -> bool {
+        self.core.mismatches.of(context | 1).is_some()
+    }
+
     fn members_of(&self, context: &CollectiveContext) -> Vec<Peer> {
         match context.group() {
             Some(group) => group.members().collect(),

@@ -72,17 +72,11 @@ impl CollectiveNote {
         SignatureCode::from_bits((self.0 >> 48) as u16)
     }
 
-    /// Whether both may be the same collective.
-    pub(crate) fn fits(self, other: Self) -> bool {
-        self == other
-            || self == Self::NOTHING
-            || other == Self::NOTHING
-            || self.differs(other).is_none()
-    }
-
     /// What is not the same: the class of the error.
     fn differs(self, other: Self) -> Option<ErrorClass> {
-        if self.call() != other.call() {
+        if self == Self::NOTHING || other == Self::NOTHING {
+            None
+        } else if self.call() != other.call() {
             Some(ErrorClass::Other)
         } else if self.root() != other.root() {
             Some(ErrorClass::Root)
@@ -152,7 +146,7 @@ impl CollectiveNote {
 
     /// The error of a rank that does this, when another is found to do something else.
     #[cold]
-    pub(crate) fn disagreement(self, peer: u32, other: Self) -> Option<Error> {
+    pub(crate) fn disagreement(self, me: u32, (peer, other): (u32, Self)) -> Option<Error> {
         let class = self.differs(other)?;
         let remedy = match class {
             ErrorClass::Other => {
@@ -163,7 +157,7 @@ impl CollectiveNote {
             _ => "the datatypes must consist of the same basic elements on all ranks of the call",
         };
         let text = format!(
-            "this rank is in {}, rank {peer} of MPI_COMM_WORLD in {}; {remedy}",
+            "rank {me} of MPI_COMM_WORLD is in {}, rank {peer} in {}; {remedy}",
             self.describe(),
             other.describe(),
         );
@@ -203,9 +197,8 @@ mod tests {
             ),
         ];
         for (other, class) in cases {
-            let error = note.disagreement(7, other).expect("they differ");
+            let error = note.disagreement(0, (7, other)).expect("they differ");
             assert_eq!(error.class(), class, "{error}");
-            assert!(!note.fits(other) && !other.fits(note));
             assert!(CollectiveNote::digests_differ(note.digest(), other.digest()).is_some());
             let text = error.to_string();
             assert!(
@@ -217,7 +210,10 @@ mod tests {
         let alike = SignatureCode::of(Basic::Int32);
         let same = CollectiveNote::of(11, 3, alike).with(Some(Predefined::Sum));
         for other in [same, note, CollectiveNote::NOTHING] {
-            assert!(note.fits(other) && other.fits(note));
+            assert!(
+                note.disagreement(0, (7, other)).is_none()
+                    && other.disagreement(0, (7, note)).is_none()
+            );
             assert_eq!(
                 CollectiveNote::digests_differ(note.digest(), other.digest()),
                 None

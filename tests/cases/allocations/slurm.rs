@@ -1,8 +1,10 @@
 //! Slurm with two nodes on this host, in a folder of its own: its controller and two node daemons, ended with their jobs.
 
 use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,10 +33,7 @@ impl Slurm {
             );
             return None;
         }
-        let root = std::fs::metadata("/proc/self").is_ok_and(|us| {
-            use std::os::unix::fs::MetadataExt;
-            us.uid() == 0
-        });
+        let root = std::fs::metadata("/proc/self").is_ok_and(|us| us.uid() == 0);
         if !root {
             println!("skipped: slurmd runs as root only");
             return None;
@@ -122,11 +121,16 @@ impl Slurm {
     /// A batch job of two nodes with two tasks each that runs this line; its end, and its output.
     pub fn batch(&self, line: &str) -> Ended {
         let file = |name: &str| self.folder.path().join(name);
-        std::fs::write(file("job.sh"), format!("#!/bin/sh\n{line}\n")).expect("writes");
+        // Whoever reads the pipe waits for the end; sbatch itself would ask every few seconds.
+        if !file("code").exists() {
+            let made = Command::new("mkfifo").arg(file("code")).status();
+            assert!(made.expect("mkfifo").success());
+        }
+        let script = format!("#!/bin/sh\n{line}\necho $? > code\n");
+        std::fs::write(file("job.sh"), script).expect("writes");
         let mut submit = self.command("sbatch");
         submit.args([
             "-Q",
-            "-W",
             "-N2",
             "--ntasks-per-node=2",
             "-o",
@@ -135,12 +139,15 @@ impl Slurm {
             "err",
             "job.sh",
         ]);
-        let ended = run(&mut submit, Duration::from_secs(60));
+        run(&mut submit, START).expect_success();
+        let code = run(self.command("cat").arg("code"), START);
+        code.expect_success();
+        let code: i32 = code.out.trim().parse().expect("an exit code");
         let read = |name| std::fs::read_to_string(file(name)).unwrap_or_default();
         Ended {
+            status: Some(ExitStatus::from_raw(code << 8)),
             out: read("out"),
-            err: read("err") + &ended.err,
-            ..ended
+            err: read("err"),
         }
     }
 }

@@ -182,8 +182,8 @@ impl Engine {
             return;
         }
         let body = Body::Members(ranges_of(&[lost]));
-        let first = self.core.lost.first().0;
-        for peer in (0..first).map(Peer) {
+        let (first, me) = (self.core.lost.first().0, self.fabric.me());
+        for peer in (0..first).map(Peer).filter(|peer| *peer != me) {
             if self.far.get(peer.index()) == Some(&true) {
                 self.send_recovery(peer, RecoveryHead::Lost, &body);
             }

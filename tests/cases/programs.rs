@@ -230,6 +230,18 @@ fn who_dies_with_whom() {
     }
 }
 
+/// Its connections are closed before its parent hears of its end, and others end because of that.
+#[test]
+fn a_rank_that_dies_slowly_is_the_one_at_fault() {
+    let program = build("tests/programs/slow_death.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["--fabric=tcp", "--timeout=30", "-n", "3"]);
+    let ended = run(command.arg(&program), Duration::from_secs(40));
+    assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+    let last = "weft: rank 1 failed first: killed by signal 9";
+    assert!(ended.err.contains(last), "{ended:?}");
+}
+
 /// Without a launcher: one is started when it is needed, and nothing is left of it.
 #[test]
 fn a_program_that_was_started_alone_starts_others() {

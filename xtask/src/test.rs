@@ -1,13 +1,17 @@
 //! `cargo xtask test`: installs what the tests need and runs all of them, one step after the other.
 //!
 //! A step that cannot run here (Miri without its component) is skipped and says why; one that fails
-//! does not keep the next from running. The last line has the counts.
+//! does not keep the next from running. The last line has the counts. Steps that keep one core busy, and have nothing
+//! to do with time, run two at a time.
 //!
 //! With `--long` the same steps take longer: random tests have more seeds, mpi4py's suite runs with more numbers
 //! of ranks, and the fuzz targets run for some minutes. That is for a night, or before a release.
 
+use std::io::{Read, Seek};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
@@ -34,6 +38,8 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
     /// What differs with `--long`.
     long: Long,
+    /// It may run beside its neighbours of which that is true as well. What it says is shown when it has ended.
+    beside_others: bool,
     /// Whether it can run here; if not, why.
     possible: fn() -> Result<(), String>,
 }
@@ -57,6 +63,7 @@ impl Step {
             line,
             environment: &[],
             long: Long::Same,
+            beside_others: false,
             possible: || Ok(()),
         }
     }
@@ -116,6 +123,7 @@ const STEPS: &[Step] = &[
             ("RUSTFLAGS", "--cfg loom"),
             ("CARGO_TARGET_DIR", "target/loom"),
         ],
+        beside_others: true,
         ..Step::new(
             "loom",
             "cargo test --profile models -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
@@ -127,6 +135,7 @@ const STEPS: &[Step] = &[
             ("RUSTFLAGS", "--cfg fault_points"),
             ("CARGO_TARGET_DIR", "target/fault_points"),
         ],
+        beside_others: true,
         long: Long::With(&[("WEFT_SEEDS", "10000000")]),
         ..Step::new(
             "fault points",
@@ -134,6 +143,7 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        beside_others: true,
         possible: crate::models::possible,
         ..Step::new("models", "cargo xtask models")
     },
@@ -143,6 +153,7 @@ const STEPS: &[Step] = &[
             ("MIRIFLAGS", "-Zmiri-disable-isolation"),
             ("PROPTEST_CASES", "4"),
         ],
+        beside_others: true,
         possible: nightly::with_miri,
         ..Step::new(
             "miri",
@@ -151,6 +162,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         environment: &[("MIRIFLAGS", "-Zmiri-disable-isolation")],
+        beside_others: true,
         possible: nightly::with_miri,
         ..Step::new(
             "miri, datatypes",
@@ -210,30 +222,25 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     prepare()?;
-    let mut failed = Vec::new();
-    let (mut passed, mut skipped) = (0, 0);
-    let mut lines = Vec::new();
-    for step in steps {
-        println!("\n== {}: {}", step.name, step.line(arguments.long));
-        let begun = Instant::now();
-        let outcome = match (step.possible)() {
-            Err(reason) => {
-                skipped += 1;
-                format!("skipped: {reason}")
-            }
-            Ok(()) if succeeds(step, arguments.long)? => {
-                passed += 1;
-                "passed".to_string()
-            }
-            Ok(()) => {
-                failed.push(step.name);
-                "FAILED".to_string()
-            }
-        };
-        let line = summary(step.name, begun.elapsed(), &outcome);
-        println!("== {line}");
-        lines.push(line);
+    let mut results = Vec::new();
+    for group in steps.chunk_by(|one, other| one.beside_others && other.beside_others) {
+        results.extend(match group {
+            [step] => vec![run_step(step, arguments.long)?],
+            group => run_together(group, arguments.long)?,
+        });
     }
+    let lines: Vec<&str> = results.iter().map(|result| &*result.line).collect();
+    let count = |outcome: &Outcome| {
+        let same = results.iter().filter(|result| result.outcome == *outcome);
+        same.count()
+    };
+    let (passed, skipped) = (count(&Outcome::Passed), count(&Outcome::Skipped));
+    let failed: Vec<&str> = steps
+        .iter()
+        .zip(&results)
+        .filter(|(_, result)| result.outcome == Outcome::Failed)
+        .map(|(step, _)| step.name)
+        .collect();
     println!("\n{}", lines.join("\n"));
     if skipped > 0 {
         println!("{skipped} skipped");
@@ -246,23 +253,101 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-fn summary(name: &str, took: Duration, outcome: &str) -> String {
-    format!("{name:<22} {:>6.1} s  {outcome}", took.as_secs_f64())
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
 }
 
-fn succeeds(step: &Step, long: bool) -> Result<bool> {
+/// How a step has ended, and the line that says so.
+struct StepResult {
+    outcome: Outcome,
+    line: String,
+}
+
+/// Runs one step, which says what it has to say.
+fn run_step(step: &Step, long: bool) -> Result<StepResult> {
+    println!("\n== {}: {}", step.name, step.line(long));
+    let result = outcome_of(step, long, None)?;
+    println!("== {}", result.line);
+    Ok(result)
+}
+
+/// Runs steps two at a time.
+fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
+    let names: Vec<&str> = group.iter().map(|step| step.name).collect();
+    println!("\n== two at a time: {}", names.join("; "));
+    let queue = Mutex::new(group.iter().enumerate());
+    let results: Mutex<Vec<(usize, Result<StepResult>)>> = Mutex::default();
+    let work = || {
+        loop {
+            let next = open(&queue).next();
+            let Some((index, step)) = next else {
+                return;
+            };
+            let mut said = Vec::new();
+            let result = outcome_of(step, long, Some(&mut said));
+            let mut results = open(&results);
+            println!("\n== {}: {}", step.name, step.line(long));
+            print!("{}", String::from_utf8_lossy(&said));
+            if let Ok(result) = &result {
+                println!("== {}", result.line);
+            }
+            results.push((index, result));
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        work();
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_by_key(|(index, _)| *index);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Runs a step if that is possible here. What it says goes to `said`, or to where ours goes.
+fn outcome_of(step: &Step, long: bool, said: Option<&mut Vec<u8>>) -> Result<StepResult> {
+    let begun = Instant::now();
+    let (outcome, text) = match (step.possible)() {
+        Err(reason) => (Outcome::Skipped, format!("skipped: {reason}")),
+        Ok(()) if succeeds(step, long, said)? => (Outcome::Passed, "passed".to_owned()),
+        Ok(()) => (Outcome::Failed, "FAILED".to_owned()),
+    };
+    let took = begun.elapsed().as_secs_f64();
+    Ok(StepResult {
+        outcome,
+        line: format!("{:<22} {took:>6.1} s  {text}", step.name),
+    })
+}
+
+fn succeeds(step: &Step, long: bool, said: Option<&mut Vec<u8>>) -> Result<bool> {
     let mut words = step.line(long).split(' ');
     let program = words.next().context("a step without a program")?;
     let mut command = Command::new(program);
     crate::dist::from_shell(&mut command);
-    let status = command
+    command
         .args(words)
         .envs(step.environment.iter().copied())
         .envs(step.more(long).iter().copied())
         .current_dir(root()?)
-        .stdin(Stdio::null())
+        .stdin(Stdio::null());
+    let cannot = || format!("cannot start {program}");
+    let Some(said) = said else {
+        return Ok(command.status().with_context(cannot)?.success());
+    };
+    let mut file = tempfile::tempfile()?;
+    let status = command
+        .stdout(file.try_clone()?)
+        .stderr(file.try_clone()?)
         .status()
-        .with_context(|| format!("cannot start {program}"))?;
+        .with_context(cannot)?;
+    file.rewind()?;
+    file.read_to_end(said)?;
     Ok(status.success())
 }
 

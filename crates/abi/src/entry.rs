@@ -73,6 +73,9 @@ pub fn failed(call: &'static str, scope: Scope, fault: &Fault) -> c_int {
                 "MPI_ERRORS_ARE_FATAL"
             };
             let block = fault.block(state::rank_and_size(), call, &owner.name, name);
+            if code == k::MPI_ERR_PROC_ABORTED {
+                state::bereaved();
+            }
             state::abort(code, &block)
         }
         user => {

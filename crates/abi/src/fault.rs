@@ -4,6 +4,7 @@
 //! weft: MPI error, and its handler is MPI_ERRORS_ARE_FATAL
 //!   rank      1 of 4
 //!   call      MPI_Send on MPI_COMM_WORLD
+//!   place     heat.c:17 (exchange)
 //!   class     MPI_ERR_RANK, invalid rank
 //!   argument  dest
 //!   expected  0 to 3, or MPI_PROC_NULL
@@ -16,6 +17,7 @@ use std::ffi::c_int;
 use std::fmt::Write;
 
 use weft_mpi::{Error, ErrorClass};
+use weft_sys::call_site::CallSite;
 
 use crate::generated::constants as k;
 
@@ -175,6 +177,8 @@ impl Fault {
                 format!("{call} on {object}")
             },
         );
+        let place = CallSite::of_caller().map(|site| site.describe());
+        row("place", &place.unwrap_or_default());
         row("class", &class_line(detail.code));
         row("argument", detail.argument.unwrap_or(""));
         row("expected", &detail.expected);

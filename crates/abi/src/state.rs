@@ -273,6 +273,13 @@ pub fn finalise() {
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 
+/// Another process is lost, without which this one cannot go on.
+pub fn bereaved() {
+    if let Some(runtime) = runtime() {
+        runtime.launcher.bereaved();
+    }
+}
+
 /// Ends the job. `text` is what people should read about it.
 ///
 /// Nothing here waits for another thread before the launcher is told: a thread that reads standard input

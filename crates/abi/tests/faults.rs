@@ -30,6 +30,7 @@ fn program(name: &str) -> PathBuf {
     let program = folder.join("faults");
     let output = Command::new("cc")
         .arg("-w")
+        .arg("-g")
         .arg(format!("-I{}", here.join("include").display()))
         .arg(here.join("tests/faults.c"))
         .arg("-o")
@@ -56,6 +57,8 @@ const CASES: [(u32, i32, &[&str]); 18] = [
         &[
             "0 of 1",
             "MPI_Send on MPI_COMM_WORLD",
+            "faults.c:",
+            "(main)",
             "MPI_ERR_RANK",
             "dest",
             "0 to 0",

@@ -152,6 +152,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Tells the launcher that MPI is finalised.
     fn finalised(&self);
 
+    /// Tells the launcher that this process goes no further because another one is lost: how it ends is no failure of its
+    /// own.
+    fn bereaved(&self);
+
     /// Asks the launcher to end the whole job with this exit code, printing the text. Returns: the
     /// caller then exits, with the same code.
     fn abort(&self, code: i32, text: &str);

@@ -45,6 +45,8 @@ pub enum Told {
         /// What to print, possibly nothing.
         text: String,
     },
+    /// It cannot go on because another process is lost: an end that it tells next follows from that.
+    Bereaved,
     /// It shares a communicator with processes of another world: its death is theirs.
     Connected,
     /// It does not any more.
@@ -209,6 +211,7 @@ impl Message {
             Self::Told(Told::Initialised) => b"initialised".to_vec(),
             Self::Told(Told::Finalised) => b"finalised".to_vec(),
             Self::Told(Told::Connected) => b"connected".to_vec(),
+            Self::Told(Told::Bereaved) => b"bereaved".to_vec(),
             Self::Told(Told::Independent) => b"independent".to_vec(),
             Self::Told(Told::HandlesLosses) => b"handles-losses".to_vec(),
             Self::Ask { last, piece } => {
@@ -241,6 +244,7 @@ impl Message {
             "finalised" => Some(Self::Told(Told::Finalised)),
             "fence" => Some(Self::Fence),
             "connected" => Some(Self::Told(Told::Connected)),
+            "bereaved" => Some(Self::Told(Told::Bereaved)),
             "independent" => Some(Self::Told(Told::Independent)),
             "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
             "places" => Some(Self::AskHosts { from: 0 }),
@@ -327,6 +331,7 @@ mod tests {
             Message::AskHosts { from: 0 },
             Message::AskHosts { from: 70_000 },
             Message::Told(Told::Connected),
+            Message::Told(Told::Bereaved),
             Message::Told(Told::Independent),
             Message::Told(Told::HandlesLosses),
             Message::Ask {

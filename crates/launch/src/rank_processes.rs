@@ -575,6 +575,7 @@ impl RankProcesses {
             Told::Initialised => rank.initialised = true,
             Told::Finalised => rank.finalised = true,
             Told::Abort { .. } => self.abort_told = true,
+            Told::Bereaved => {}
             Told::Connected => rank.independent = false,
             Told::Independent => rank.independent = true,
             Told::HandlesLosses => {}

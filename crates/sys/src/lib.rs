@@ -22,6 +22,7 @@
 //!   random      unpredictable bytes                            usage: what a thread has used
 //!   file        reads, writes and locks at offsets
 //!   fault       a look at memory touched that may not be       wake: tasks, through a descriptor
+//!   call_site   which line of the program has called
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //!   symbols     which functions the program is linked with
 //! ```
@@ -36,6 +37,7 @@
 pub mod attach;
 pub mod available;
 pub mod bpf;
+pub mod call_site;
 pub mod clock;
 pub mod contention;
 pub mod cores;

@@ -99,7 +99,7 @@ fn at_once_first(
     let arguments: Vec<String> = names
         .iter()
         .map(|&name| match name {
-            "count" => "count.into()".to_owned(),
+            count if count.ends_with("count") => format!("{count}.into()"),
             other => other.to_owned(),
         })
         .collect();

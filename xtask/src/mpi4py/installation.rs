@@ -275,7 +275,14 @@ fn flags(mpi: &Mpi) -> String {
     let mut flags = "-O0 -g0".to_owned();
     if mpi.headers.join("mpi-ext.h").exists() {
         let functions = [
-            "revoke", "is_revoked", "get_failed", "ack_failed", "agree", "iagree", "shrink", "ishrink",
+            "revoke",
+            "is_revoked",
+            "get_failed",
+            "ack_failed",
+            "agree",
+            "iagree",
+            "shrink",
+            "ishrink",
         ];
         let functions = functions.map(|name| format!("Comm_{name}"));
         let classes = ["REVOKED", "PROC_FAILED", "PROC_FAILED_PENDING"];

@@ -226,10 +226,16 @@ pub fn session(handle: c::Session, name: &'static str) -> Checked<&'static Sessi
     })
 }
 
+/// The window of a handle.
+#[inline]
+pub fn find_window(handle: c::Win) -> Option<&'static WinObject> {
+    handle::find(handle.0)
+}
+
 /// A window.
 #[inline]
 pub fn window(handle: c::Win, name: &'static str) -> Checked<&'static WinObject> {
-    handle::find(handle.0).ok_or_else(|| {
+    find_window(handle).ok_or_else(|| {
         bad_handle(
             k::MPI_ERR_WIN,
             name,

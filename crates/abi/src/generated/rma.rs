@@ -107,23 +107,60 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: c::Aint,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
-            let win = check::window(win, "win")?;
-            calls::rma::compare_and_swap(
-                origin_addr,
-                compare_addr,
-                result_addr,
-                datatype,
-                target_rank,
-                target_disp,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *const c_void,
+        compare_addr: *const c_void,
+        result_addr: *mut c_void,
+        datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let datatype = check::committed(datatype, "datatype")?;
+                let win = check::window(win, "win")?;
+                calls::rma::compare_and_swap(
+                    origin_addr,
+                    compare_addr,
+                    result_addr,
+                    datatype,
+                    target_rank,
+                    target_disp,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::compare_and_swap(
+            origin_addr,
+            compare_addr,
+            result_addr,
+            datatype,
+            target_rank,
+            target_disp,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            compare_addr,
+            result_addr,
+            datatype,
+            target_rank,
+            target_disp,
+            win,
+        )
+    }
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 
@@ -137,24 +174,61 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let datatype = check::committed(datatype, "datatype")?;
-            let op = check::operation(op, "op")?;
-            let win = check::window(win, "win")?;
-            calls::rma::fetch_and_op(
-                origin_addr,
-                result_addr,
-                datatype,
-                target_rank,
-                target_disp,
-                op,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *const c_void,
+        result_addr: *mut c_void,
+        datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        op: c::Op,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let datatype = check::committed(datatype, "datatype")?;
+                let op = check::operation(op, "op")?;
+                let win = check::window(win, "win")?;
+                calls::rma::fetch_and_op(
+                    origin_addr,
+                    result_addr,
+                    datatype,
+                    target_rank,
+                    target_disp,
+                    op,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::fetch_and_op(
+            origin_addr,
+            result_addr,
+            datatype,
+            target_rank,
+            target_disp,
+            op,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            result_addr,
+            datatype,
+            target_rank,
+            target_disp,
+            op,
+            win,
+        )
+    }
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 
@@ -169,27 +243,67 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Get", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr =
-                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let win = check::window(win, "win")?;
-            calls::rma::get(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *mut c_void,
+        origin_count: c_int,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c_int,
+        target_datatype: c::Datatype,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Get", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr =
+                    check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let win = check::window(win, "win")?;
+                calls::rma::get(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::get(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 alias!(MPI_Get => PMPI_Get);
 
@@ -204,27 +318,67 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Get_c", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr =
-                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let win = check::window(win, "win")?;
-            calls::rma::get(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *mut c_void,
+        origin_count: c::Count,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c::Count,
+        target_datatype: c::Datatype,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Get_c", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr =
+                    check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let win = check::window(win, "win")?;
+                calls::rma::get(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::get(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 alias!(MPI_Get_c => PMPI_Get_c);
 
@@ -335,31 +489,71 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Put", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr = check::buffer(
-                origin_addr.cast_mut(),
-                origin_count,
-                origin_datatype,
-                "origin_addr",
-            )?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let win = check::window(win, "win")?;
-            calls::rma::put(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *const c_void,
+        origin_count: c_int,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c_int,
+        target_datatype: c::Datatype,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Put", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr = check::buffer(
+                    origin_addr.cast_mut(),
+                    origin_count,
+                    origin_datatype,
+                    "origin_addr",
+                )?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let win = check::window(win, "win")?;
+                calls::rma::put(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::put(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 alias!(MPI_Put => PMPI_Put);
 
@@ -374,31 +568,71 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Put_c", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr = check::buffer(
-                origin_addr.cast_mut(),
-                origin_count,
-                origin_datatype,
-                "origin_addr",
-            )?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let win = check::window(win, "win")?;
-            calls::rma::put(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(
+        origin_addr: *const c_void,
+        origin_count: c::Count,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c::Count,
+        target_datatype: c::Datatype,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Put_c", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr = check::buffer(
+                    origin_addr.cast_mut(),
+                    origin_count,
+                    origin_datatype,
+                    "origin_addr",
+                )?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let win = check::window(win, "win")?;
+                calls::rma::put(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::put(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            win,
+        )
+    }
 }
 alias!(MPI_Put_c => PMPI_Put_c);
 
@@ -965,14 +1199,23 @@ alias!(MPI_Win_fence => PMPI_Win_fence);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
-    entry::run("MPI_Win_flush", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let win = check::window(win, "win")?;
-            calls::rma::win_flush(rank, win)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole(rank: c_int, win: c::Win) -> c_int {
+        entry::run("MPI_Win_flush", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let win = check::window(win, "win")?;
+                calls::rma::win_flush(rank, win)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::win_flush(rank, win) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole(rank, win) }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
 

@@ -52,6 +52,13 @@ pub fn dense_size(handle: c::Datatype) -> usize {
     size.map_or(0, |size| usize::from(*size))
 }
 
+/// What the predefined operation of a handle does.
+#[inline]
+pub fn predefined_kind(handle: c::Op) -> Option<Predefined> {
+    let place = *PLACES.get(handle.0.wrapping_sub(k::MPI_OP_NULL.0))?;
+    Some(OPERATIONS.get(usize::from(place?))?.1)
+}
+
 /// The predefined datatype of a handle.
 #[inline]
 pub fn predefined_datatype(handle: c::Datatype) -> Option<Basic> {

@@ -275,6 +275,10 @@ impl Launcher for Builtin {
         self.control.tell(Told::Finalised);
     }
 
+    fn bereaved(&self) {
+        self.control.tell(Told::Bereaved);
+    }
+
     fn abort(&self, code: i32, text: &str) {
         let text = text.to_owned();
         self.control.tell(Told::Abort { code, text });

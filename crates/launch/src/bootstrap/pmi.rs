@@ -435,6 +435,9 @@ impl Launcher for Pmi {
         });
     }
 
+    // Nothing in this protocol says so.
+    fn bereaved(&self) {}
+
     fn abort(&self, code: i32, text: &str) {
         let said = if text.is_empty() { "" } else { ": " };
         eprintln!(

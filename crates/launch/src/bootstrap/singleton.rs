@@ -236,6 +236,12 @@ impl Launcher for Singleton {
         }
     }
 
+    fn bereaved(&self) {
+        if let Some(adopted) = self.adopted.get() {
+            adopted.control.tell(Told::Bereaved);
+        }
+    }
+
     fn abort(&self, code: i32, text: &str) {
         match self.adopted.get() {
             Some(adopted) => {

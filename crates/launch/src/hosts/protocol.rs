@@ -281,6 +281,7 @@ impl Assigned {
                     Told::Abort { text, .. } => check_text(text),
                     Told::Initialised
                     | Told::Finalised
+                    | Told::Bereaved
                     | Told::Connected
                     | Told::Independent
                     | Told::HandlesLosses => Ok(()),

@@ -27,6 +27,8 @@ struct Row {
     progress: Progress,
     /// If it was started from within a program.
     world: Option<WorldRank>,
+    /// It goes no further because another one is lost.
+    bereaved: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
     /// It goes on when others die.
@@ -44,6 +46,7 @@ impl Row {
         life: Life::Awaited,
         progress: Progress::Before,
         world: None,
+        bereaved: false,
         connected: true,
         handles_losses: false,
         given_up: false,
@@ -122,6 +125,11 @@ impl RankTable {
         self.rows.get(rank as usize).is_some_and(|row| row.given_up)
     }
 
+    /// Whether a failure of this rank follows from the loss of another one, which may not be known yet.
+    pub fn is_bereaved(&self, rank: u32) -> bool {
+        self.rows.get(rank as usize).is_some_and(|row| row.bereaved)
+    }
+
     /// Notes that all ranks have their hosts.
     pub fn start_all(&mut self) {
         for row in &mut self.rows {
@@ -166,11 +174,16 @@ impl RankTable {
     pub fn tell(&mut self, rank: u32, told: Told) -> Option<Failure> {
         let Row {
             progress,
+            bereaved,
             connected,
             handles_losses,
             ..
         } = &mut self.rows[rank as usize];
         match told {
+            Told::Bereaved => {
+                *bereaved = true;
+                None
+            }
             Told::Connected | Told::Independent => {
                 *connected = told == Told::Connected;
                 None

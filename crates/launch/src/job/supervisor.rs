@@ -33,6 +33,9 @@ const END: Duration = Duration::from_secs(3);
 const GRACE: Duration = Duration::from_secs(1);
 /// … after SIGTERM, by which batch systems announce the end.
 const GRACE_TERM: Duration = Duration::from_secs(3);
+/// How long the loss of a rank may come after what follows from it. On this host it is a matter of microseconds, unless
+/// the machine is crowded.
+const CAUSE: Duration = Duration::from_secs(1);
 /// The same signal again after so long means: now.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -48,6 +51,8 @@ struct Job<'a> {
     outcome: Outcome,
     /// A signal was passed on: when it came, and when patience ends.
     leaving: Option<(Instant, Instant)>,
+    /// A rank has failed because another one is lost: how long that one is waited for, and the failure.
+    consequence: Option<(Instant, u32, Failure)>,
     deadline: Option<Instant>,
 }
 
@@ -123,6 +128,7 @@ impl<'a> Job<'a> {
             frontend,
             outcome: Outcome::default(),
             leaving: None,
+            consequence: None,
             deadline: plan
                 .timeout
                 .and_then(|limit| Instant::now().checked_add(limit)),
@@ -139,10 +145,15 @@ impl<'a> Job<'a> {
     fn attend(&mut self) -> bool {
         let mut next = None;
         while !self.outcome.has_failed() || self.leaving.is_some() {
-            if self.ranks.has_ended() {
+            let now = Instant::now();
+            let cause = self.consequence.as_ref().map(|(until, ..)| *until);
+            if self.ranks.has_ended() || cause.is_some_and(|until| now >= until) {
+                self.stop_looking_for_the_cause();
+                if !self.ranks.has_ended() {
+                    continue;
+                }
                 return false;
             }
-            let now = Instant::now();
             if let Some((_, patience)) = self.leaving {
                 if now >= patience {
                     return false;
@@ -155,10 +166,15 @@ impl<'a> Job<'a> {
                 return false;
             }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let wake = [next, patience.or(self.deadline), self.hosts.next_look()]
-                .into_iter()
-                .flatten()
-                .min();
+            let wake = [
+                next,
+                cause,
+                patience.or(self.deadline),
+                self.hosts.next_look(),
+            ]
+            .into_iter()
+            .flatten()
+            .min();
             let Ok(found) = self.wait(wake) else {
                 // Nothing can be waited for: nobody can be attended to.
                 self.outcome.fail(Failure::NotStarted {
@@ -407,8 +423,26 @@ impl<'a> Job<'a> {
         true
     }
 
-    /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others.
+    /// A process has failed: the end of the job, unless it belongs to a world that has nothing to do with others. Where
+    /// it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a death over
+    /// their connections sooner than its parent does.
     fn fail(&mut self, rank: u32, failure: Failure) {
+        if self.ranks.is_bereaved(rank) {
+            let until = Instant::now() + CAUSE;
+            self.consequence.get_or_insert((until, rank, failure));
+            return;
+        }
+        self.fail_now(rank, failure);
+    }
+
+    /// The loss from which a failure follows does not show itself: the failure counts.
+    fn stop_looking_for_the_cause(&mut self) {
+        if let Some((_, rank, failure)) = self.consequence.take() {
+            self.fail_now(rank, failure);
+        }
+    }
+
+    fn fail_now(&mut self, rank: u32, failure: Failure) {
         if self.ranks.is_given_up(rank) {
             return;
         }

@@ -50,6 +50,51 @@ impl Window {
         Some((exposed, displacement.checked_mul(member.unit())?))
     }
 
+    /// The bytes of a member's memory from a displacement, if an operation on them can be carried out at once.
+    #[inline(always)]
+    fn bytes_at(&self, rank: u32, displacement: i64, bytes: usize) -> Option<Region> {
+        let (exposed, at) = self.place(rank, displacement)?;
+        exposed.span(at, bytes)
+    }
+
+    /// `MPI_Put` of bytes that lie together, to bytes that do, if that can be done at once. Whether it was done; else nothing
+    /// has happened, and [`put`](Self::put) does it, or says what is wrong.
+    #[inline]
+    pub fn put_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
+        let Some(part) = self.bytes_at(rank, displacement, source.len()) else {
+            return false;
+        };
+        part.copy_from(source);
+        self.count();
+        self.note_stores();
+        true
+    }
+
+    /// `MPI_Get` as [`put_at_once`](Self::put_at_once).
+    #[inline]
+    pub fn get_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
+        let Some(part) = self.bytes_at(rank, displacement, into.len()) else {
+            return false;
+        };
+        into.copy_from(&part);
+        self.count();
+        true
+    }
+
+    /// `MPI_Win_flush`, if nothing but stores of this processor have to be waited for. Whether it was done.
+    #[inline]
+    pub fn flush_at_once(&self, rank: u32) -> bool {
+        let Some(member) = self.targets.get(rank as usize) else {
+            return false;
+        };
+        if member.is_used() || !self.epoch.may_flush(rank) {
+            return false;
+        }
+        self.order_stores();
+        self.look_at_times();
+        true
+    }
+
     /// The elements at the target, if an operation can be carried out on them at once and they are one piece of `bytes`.
     #[inline]
     fn piece(&self, target: &TargetBuffer<'_>, bytes: usize) -> Option<Region> {

@@ -402,11 +402,23 @@ impl Epoch {
     #[inline]
     pub(super) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         let access = self.access.load(Relaxed);
-        let locked = |rank: u32| self.member(rank) & (SHARED | EXCLUSIVE) != 0;
-        if access == LOCKED_ALL || access == LOCKED && rank.is_none_or(locked) {
+        if access == LOCKED_ALL || access == LOCKED && rank.is_none_or(|rank| self.is_locked(rank))
+        {
             return Ok(());
         }
         Err(self.no_flush(rank))
+    }
+
+    /// Whether the lock of this member is held, by which operations to it are flushed.
+    #[inline]
+    pub(super) fn may_flush(&self, rank: u32) -> bool {
+        let access = self.access.load(Relaxed);
+        access == LOCKED_ALL || access == LOCKED && self.is_locked(rank)
+    }
+
+    #[inline]
+    fn is_locked(&self, rank: u32) -> bool {
+        self.member(rank) & (SHARED | EXCLUSIVE) != 0
     }
 
     #[cold]

@@ -3,23 +3,18 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use weft_fabric::Region;
-use weft_mpi::datatype::{Basic, Datatype};
+use weft_mpi::datatype::Datatype;
 use weft_mpi::op::Predefined;
-use weft_mpi::rma::{Ends, TargetBuffer, TargetElement};
+use weft_mpi::rma::{Ends, TargetBuffer};
 use weft_mpi::{Buffer, Op, RequestId};
 
 use super::rank_of;
 use crate::args::{BufferArgument, Out};
-use crate::check::PAGE;
 use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::handle::request::pack;
 use crate::state::WinObject;
 use crate::{c, check};
-
-/// No memory lies beyond it.
-const END: usize = super::TOO_LARGE;
 
 type DatatypeRef<'a> = &'a Arc<Datatype>;
 
@@ -187,28 +182,6 @@ pub fn rget_accumulate(
     Ok(())
 }
 
-/// The bytes of one element, if they are where memory can be; else [`element`] says what is wrong.
-///
-/// # Safety
-/// The address holds an element of the datatype until the operation has ended.
-#[inline]
-unsafe fn bytes_of(address: *const c_void, basic: Basic) -> Option<Region> {
-    let start = address.cast_mut().cast::<u8>();
-    let fits = start.addr().wrapping_sub(PAGE) < END - 2 * PAGE;
-    // SAFETY: the caller promises one element of the datatype at the address.
-    fits.then(|| unsafe { Region::new(start, basic.size()) })
-}
-
-/// An element at the target; nonsense is refused by who gets it.
-#[inline]
-fn target_element(rank: c_int, displacement: c::Aint, basic: Basic) -> TargetElement {
-    TargetElement {
-        rank: rank.cast_unsigned(),
-        displacement: displacement as i64,
-        basic,
-    }
-}
-
 /// One element, which must be of a predefined datatype.
 ///
 /// # Safety
@@ -249,20 +222,6 @@ pub unsafe fn fetch_and_op(
     op: &Arc<Op>,
     win: &WinObject,
 ) -> Checked<()> {
-    if let (Some(basic), Some(operation)) = (datatype.basic(), op.as_predefined()) {
-        // SAFETY: the two hold one element each until the operation has ended (MPI 5.0, section 12.3.4).
-        let (source, result) =
-            unsafe { (bytes_of(origin_addr, basic), bytes_of(result_addr, basic)) };
-        if let Some(result) = result
-            && (source.is_some() || operation == Predefined::NoOp)
-        {
-            let target = target_element(target_rank, target_disp, basic);
-            let window = win.window();
-            if window.fetch_and_op_at_once(&target, operation, source, result) {
-                return Ok(());
-            }
-        }
-    }
     check_predefined(datatype)?;
     let source = if op.as_predefined() == Some(Predefined::NoOp) {
         None
@@ -290,25 +249,6 @@ pub unsafe fn compare_and_swap(
     target_disp: c::Aint,
     win: &WinObject,
 ) -> Checked<()> {
-    if let Some(basic) = datatype.basic() {
-        // SAFETY: the three hold one element each until the operation has ended (MPI 5.0, section 12.3.4).
-        let sides = unsafe {
-            (
-                bytes_of(compare_addr, basic),
-                bytes_of(origin_addr, basic),
-                bytes_of(result_addr, basic),
-            )
-        };
-        if let (Some(compare), Some(new), Some(result)) = sides {
-            let target = target_element(target_rank, target_disp, basic);
-            if win
-                .window()
-                .compare_and_swap_at_once(&target, [&compare, &new, &result])
-            {
-                return Ok(());
-            }
-        }
-    }
     check_predefined(datatype)?;
     // SAFETY: the three hold one element each until the operation has ended (MPI 5.0, section 12.3.4).
     let (new, compare, result) = unsafe {

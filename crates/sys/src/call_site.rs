@@ -1,0 +1,229 @@
+//! Call site: the place in a program from which this library was called.
+//!
+//! Taking one costs about a microsecond, since the stack is unwound; naming it reads debug information and costs
+//! milliseconds at first. For ways on which nothing is urgent: objects that are made, errors, ranks that wait for ever.
+//!
+//! ```text
+//!   program        main ── exchange ─┐  heat.c:17   ◀── the call site
+//!   this library                     └── MPI_Send ── … ── CallSite::of_caller
+//! ```
+
+use std::ffi::c_void;
+use std::fmt;
+use std::ops::{ControlFlow, Range};
+use std::panic::Location;
+use std::sync::OnceLock;
+
+/// Frames that are looked at: those of this library are fewer.
+const FRAMES: usize = 128;
+
+/// A place in a program. See the [module page](self).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct CallSite(Place);
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Place {
+    /// Where a call returns to.
+    Return(usize),
+    /// What the compiler knows.
+    Known(&'static Location<'static>),
+}
+
+impl From<&'static Location<'static>> for CallSite {
+    fn from(location: &'static Location<'static>) -> Self {
+        Self(Place::Known(location))
+    }
+}
+
+impl CallSite {
+    /// The place that called the shared library which this code is part of. `None` if it is part of the program itself,
+    /// which has [`Location::caller`], or if the stack cannot be unwound.
+    #[must_use]
+    pub fn of_caller() -> Option<Self> {
+        let own = own_code()?;
+        let mut found = None;
+        let mut left = FRAMES;
+        backtrace::trace(|frame| {
+            let address = frame.ip() as usize;
+            left -= 1;
+            if !own.contains(&address) {
+                found = Some(Self(Place::Return(address)));
+            }
+            found.is_none() && left > 0
+        });
+        found
+    }
+
+    /// The place for people: `heat.c:17 (exchange)`; without debug information `exchange in heat+0x1f2a`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let address = match self.0 {
+            Place::Return(address) => address,
+            Place::Known(location) => {
+                return format!("{}:{}", file_name(location.file()), location.line());
+            }
+        };
+        let mut named = None;
+        let mut line = None;
+        // It looks before the address: there the call is.
+        backtrace::resolve(address as *mut c_void, |symbol| {
+            let name = symbol.name().map(|name| format!("{name:#}"));
+            if line.is_none()
+                && let (Some(file), Some(number)) = (symbol.filename(), symbol.lineno())
+            {
+                let file = file_name(&file.to_string_lossy()).to_owned();
+                line = Some((file, number, name.clone()));
+            }
+            named = named.take().or(name);
+        });
+        if let Some((file, number, name)) = line {
+            let name = name.map_or_else(String::new, |name| format!(" ({name})"));
+            return format!("{file}:{number}{name}");
+        }
+        let (object, offset) = object_of(address).unwrap_or_else(|| ("?".to_owned(), address));
+        match named {
+            Some(name) => format!("{name} in {object}+{offset:#x}"),
+            None => format!("{object}+{offset:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for CallSite {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.describe())
+    }
+}
+
+/// The last part of a path.
+fn file_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// The addresses of the shared library that this code is in; `None` if that is the program.
+fn own_code() -> Option<&'static Range<usize>> {
+    static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    let here = own_code as fn() -> Option<&'static Range<usize>> as usize;
+    OWN.get_or_init(|| {
+        let mut own = None;
+        let mut first = true;
+        each_object(|object| {
+            // The program is the first of all.
+            let is_program = std::mem::replace(&mut first, false);
+            match object.addresses.contains(&here) {
+                true if is_program => ControlFlow::Break(()),
+                true => {
+                    own = Some(object.addresses.clone());
+                    ControlFlow::Break(())
+                }
+                false => ControlFlow::Continue(()),
+            }
+        });
+        own
+    })
+    .as_ref()
+}
+
+/// The file that an address was loaded from, and where in it.
+fn object_of(address: usize) -> Option<(String, usize)> {
+    let mut found = None;
+    each_object(|object| {
+        if !object.addresses.contains(&address) {
+            return ControlFlow::Continue(());
+        }
+        let name = match object.name.is_empty() {
+            // The kernel knows the program's.
+            true => std::env::current_exe()
+                .map(|path| path.to_string_lossy().into_owned())
+                .unwrap_or_default(),
+            false => object.name.clone(),
+        };
+        found = Some((file_name(&name).to_owned(), address - object.base));
+        ControlFlow::Break(())
+    });
+    found
+}
+
+/// Something that was loaded: the program, or a shared library.
+struct Object {
+    /// Empty for the program.
+    name: String,
+    base: usize,
+    addresses: Range<usize>,
+}
+
+fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
+    type Each<'a> = &'a mut dyn FnMut(&Object) -> ControlFlow<()>;
+    unsafe extern "C" fn one(
+        info: *mut libc::dl_phdr_info,
+        _size: libc::size_t,
+        each: *mut c_void,
+    ) -> libc::c_int {
+        // SAFETY: dl_iterate_phdr hands out what it describes, for the time of this call, and what it was given.
+        let (info, each) = unsafe { (&*info, &mut *each.cast::<Each<'_>>()) };
+        let base = info.dlpi_addr as usize;
+        let headers = match info.dlpi_phdr.is_null() {
+            true => &[][..],
+            // SAFETY: so many headers are there, as long as the object is loaded.
+            false => unsafe {
+                std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
+            },
+        };
+        let loaded = headers
+            .iter()
+            .filter(|header| header.p_type == libc::PT_LOAD);
+        let ranges = loaded.map(|header| {
+            let start = base.wrapping_add(header.p_vaddr as usize);
+            start..start.wrapping_add(header.p_memsz as usize)
+        });
+        let all = ranges.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end));
+        let name = match info.dlpi_name.is_null() {
+            true => String::new(),
+            // SAFETY: a string, as long as the object is loaded.
+            false => unsafe { std::ffi::CStr::from_ptr(info.dlpi_name) }
+                .to_string_lossy()
+                .into_owned(),
+        };
+        let object = Object {
+            name,
+            base,
+            addresses: all.unwrap_or(0..0),
+        };
+        libc::c_int::from(each(&object).is_break())
+    }
+    let mut each: Each<'_> = &mut each;
+    // SAFETY: `one` is called with each object and a reference to `each`, which lives until this returns.
+    unsafe {
+        libc::dl_iterate_phdr(Some(one), (&raw mut each).cast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_that_the_compiler_knows() {
+        let site = CallSite::from(Location::caller());
+        assert_eq!(
+            site.describe(),
+            format!("call_site.rs:{}", line!() - 3),
+            "the path is left out"
+        );
+    }
+
+    #[test]
+    fn a_program_has_no_place_outside_of_itself() {
+        assert_eq!(CallSite::of_caller(), None);
+    }
+
+    #[test]
+    fn addresses_are_named_by_line_or_by_object() {
+        let here = addresses_are_named_by_line_or_by_object as fn() as usize;
+        let said = CallSite(Place::Return(here + 1)).describe();
+        assert!(said.starts_with("call_site.rs:"), "{said}");
+        let libc = CallSite(Place::Return(libc::getppid as *const () as usize + 1)).describe();
+        assert!(libc.contains("getppid"), "{libc}");
+        let nowhere = CallSite(Place::Return(8)).describe();
+        assert_eq!(nowhere, "?+0x8");
+    }
+}

@@ -80,6 +80,8 @@ int main(int argc, char **argv) {
     const int first = size;
     MPI_Comm comm;
     MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    /* Who dies before the others have said that they handle it takes the job along. */
+    MPI_Barrier(comm);
     while (size > 2) {
         /* Another one each time: the first, the last, one in the middle. */
         int rank, dies = round / quiet % 3;

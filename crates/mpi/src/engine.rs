@@ -167,6 +167,8 @@ pub(crate) struct Engine {
     most_eager: usize,
     /// Whether a peer is reached over the network; empty if none is.
     far: Box<[bool]>,
+    /// Losses are told to the ranks of other hosts.
+    tells_losses: bool,
     /// Memory for packing elements with gaps.
     scratch: Vec<u8>,
     /// Whether somebody drives progress right now.
@@ -215,6 +217,7 @@ impl Engine {
                 inquiry: Inquiry::default(),
             },
             outbox: Outbox::new(peers as usize),
+            tells_losses: false,
             scratch: Vec::new(),
             driven: false,
             parked: Parked::default(),

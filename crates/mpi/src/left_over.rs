@@ -363,7 +363,12 @@ fn gather(world: &Comm, mine: u64) -> Result<Vec<u64>> {
     let mut sent = mine.to_le_bytes();
     let mut received = vec![0_u8; size * 8];
     let whole = buffer::region_of(&mut received);
-    let block = |rank: usize| Buffer::Flat(whole.part(rank * 8, 8).expect("one of them"), SignatureCode::UNKNOWN);
+    let block = |rank: usize| {
+        Buffer::Flat(
+            whole.part(rank * 8, 8).expect("one of them"),
+            SignatureCode::UNKNOWN,
+        )
+    };
     let blocks = Blocks::of((0..size).map(block).collect());
     let own = Buffer::Flat(buffer::region_of(&mut sent), SignatureCode::UNKNOWN);
     world.run(allgather(&Members::of(world), Some(&own), &blocks)?)?;

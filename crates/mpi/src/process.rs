@@ -220,6 +220,7 @@ impl Process {
     /// The program knows of losses and goes on after them: they are no error of [`finish`](Self::finish).
     pub fn prepare_for_losses(&self) {
         self.prepared.store(true, Ordering::Relaxed);
+        self.lock().prepare_for_losses();
     }
 
     /// Whether the program has said so.

@@ -245,7 +245,7 @@ fn build(python: &Path, archive: &Path, package: &Path, mpi: &Mpi) -> Result<()>
             .with_context(|| format!("cannot remove {}", package.display()))?;
     }
     let (archive, target) = (archive.to_string_lossy(), package.to_string_lossy());
-    let mpicc = mpi.mpicc.to_string_lossy();
+    let (mpicc, flags) = (mpi.mpicc.to_string_lossy(), flags(mpi));
     pip(
         python,
         &[
@@ -263,10 +263,35 @@ fn build(python: &Path, archive: &Path, package: &Path, mpi: &Mpi) -> Result<()>
         &[
             ("MPI4PY_BUILD_MPIABI", "1"),
             ("MPI4PY_BUILD_MPICC", &mpicc),
-            ("CFLAGS", "-O0 -g0"),
+            ("CFLAGS", &flags),
         ],
     )?;
     mark(package)
+}
+
+/// Flags of the compiler. mpi4py asks for the extension for fault tolerance in libraries that it knows by name only; with
+/// another one that has it, it is to be told.
+fn flags(mpi: &Mpi) -> String {
+    let mut flags = "-O0 -g0".to_owned();
+    if mpi.headers.join("mpi-ext.h").exists() {
+        let functions = [
+            "revoke",
+            "is_revoked",
+            "get_failed",
+            "ack_failed",
+            "agree",
+            "iagree",
+            "shrink",
+            "ishrink",
+        ];
+        let functions = functions.map(|name| format!("Comm_{name}"));
+        let classes = ["REVOKED", "PROC_FAILED", "PROC_FAILED_PENDING"];
+        let classes = classes.map(|name| format!("ERR_{name}"));
+        for name in functions.iter().chain(&classes) {
+            flags += &format!(" -DPyMPI_HAVE_MPIX_{name}=1");
+        }
+    }
+    flags
 }
 
 /// Runs pip; its output appears only when it fails.

@@ -66,7 +66,14 @@ impl Outcome {
     /// What the job has failed with.
     fn counts(&self) -> Option<&Failure> {
         let handled = self.handled.as_ref().filter(|_| !self.ended_well);
-        self.failure.as_ref().or(handled)
+        match &self.failure {
+            // Those that were left have not gone on after all.
+            Some(Failure::Ended { .. } | Failure::NotFinalised { .. }) if handled.is_some() => {
+                handled
+            }
+            Some(failure) => Some(failure),
+            None => handled,
+        }
     }
 
     /// The rank at fault, if it is one.
@@ -352,6 +359,10 @@ mod tests {
         let line = outcome.line("", 0).expect("nobody is left");
         assert!(line.contains("rank 3 failed first"), "{line}");
         assert_eq!((outcome.code(), outcome.rank_at_fault()), (137, Some(3)));
+        outcome.fail(Failure::NotFinalised { rank: 1 });
+        assert_eq!(outcome.code(), 137, "the first counts");
+        outcome = Outcome::default();
+        outcome.handle(ended(libc::SIGKILL));
         outcome.end_well();
         assert_eq!((outcome.code(), outcome.rank_at_fault()), (0, None));
         assert_eq!(outcome.line("", 0), None);

@@ -221,17 +221,20 @@ impl RankTable {
     }
 
     /// Whether the job goes on without a rank that has died: it died in the middle of MPI, and all that run and have not
-    /// finalised, at least one, handle that.
+    /// finalised handle that; at least one, or one that has finalised meanwhile.
     pub fn is_loss_handled(&self, rank: u32) -> bool {
         let row = self.rows.get(rank as usize);
-        let mut others = self
+        let mut within = self
             .rows
             .iter()
-            .filter(|row| row.life == Life::Started && row.progress != Progress::After)
-            .peekable();
+            .filter(|row| row.life == Life::Started && row.progress != Progress::After);
+        let mut left = self
+            .rows
+            .iter()
+            .filter(|row| row.life == Life::Started || row.progress == Progress::After);
         row.is_some_and(|row| row.progress == Progress::Within)
-            && others.peek().is_some()
-            && others.all(|row| row.handles_losses)
+            && left.any(|row| row.handles_losses)
+            && within.all(|row| row.handles_losses)
     }
 
     /// Whether a rank has finalised MPI.

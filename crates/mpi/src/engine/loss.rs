@@ -53,6 +53,7 @@ impl Engine {
         for run in self.core.runs.that(|run| takes_part(run.context().group())) {
             self.break_off(run, &error);
         }
+        self.tell_loss(peer);
         self.advance_all_agreements();
         // Probes look again.
         self.core.wake_for_arrival();

@@ -3,6 +3,7 @@
 //! | what | how |
 //! |---|---|
 //! | *revocation* | is told to every member, by whoever revokes and once more by each that hears of it: when one has heard, all that live will, whoever dies meanwhile. Each ends what is under way on the communicator, and refuses what is begun later |
+//! | *loss* | is told to the ranks of other hosts by each that hears of it, if the program goes on after losses |
 //! | *agreement* | a decision that is the same at all members that live, whoever dies meanwhile: see [`agreement`] |
 //!
 //! Both are [messages](message) of the engine, which need neither the communicator nor a request of whoever gets them.
@@ -159,7 +160,33 @@ impl Engine {
             (RecoveryHead::Agreement { key, verb }, body) => {
                 self.hear_agreement(from, key, verb, body)
             }
-            (RecoveryHead::Revoked { .. }, _) => self.core.counters.refused.add(1),
+            (RecoveryHead::Lost, Body::Members(ranges)) => {
+                let lost = message::peers_of(&ranges, self.fabric.peers());
+                self.hear_losses(from, &lost);
+            }
+            (RecoveryHead::Revoked { .. } | RecoveryHead::Lost, _) => {
+                self.core.counters.refused.add(1);
+            }
+        }
+    }
+
+    /// The program goes on after losses.
+    pub(crate) fn prepare_for_losses(&mut self) {
+        self.tells_losses = true;
+    }
+
+    /// Tells a loss to the ranks of other hosts: who has no connection to the lost one does not hear of it otherwise, and
+    /// may wait for it.
+    pub(super) fn tell_loss(&mut self, lost: Peer) {
+        if !self.tells_losses {
+            return;
+        }
+        let body = Body::Members(ranges_of(&[lost]));
+        let (first, me) = (self.core.lost.first().0, self.fabric.me());
+        for peer in (0..first).map(Peer).filter(|peer| *peer != me) {
+            if self.far.get(peer.index()) == Some(&true) {
+                self.send_recovery(peer, RecoveryHead::Lost, &body);
+            }
         }
     }
 

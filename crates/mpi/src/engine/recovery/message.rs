@@ -39,8 +39,15 @@ pub(super) enum Verb {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RecoveryHead {
-    Revoked { context: u32 },
-    Agreement { key: Key, verb: Verb },
+    Revoked {
+        context: u32,
+    },
+    /// These are lost.
+    Lost,
+    Agreement {
+        key: Key,
+        verb: Verb,
+    },
 }
 
 /// First process and how many follow.
@@ -99,6 +106,7 @@ impl RecoveryHead {
     pub(super) fn to_head(self) -> Head {
         let (verb, words) = match self {
             Self::Revoked { context } => (0, [context, 0, 0]),
+            Self::Lost => (6, [0; 3]),
             Self::Agreement { key, verb } => {
                 let (verb, ballot) = match verb {
                     Verb::State => (1, 0),
@@ -132,6 +140,7 @@ impl RecoveryHead {
             3 => Verb::Accept { ballot },
             4 => Verb::Decide,
             5 => Verb::Call,
+            6 => return Some(Self::Lost),
             _ => return None,
         };
         let number = word(8);
@@ -271,7 +280,7 @@ impl RecoveryMessage {
         let head = RecoveryHead::parse(head)?;
         let mut words = Words(data);
         let body = match head {
-            RecoveryHead::Revoked { .. } => Body::Members(words.ranges()?),
+            RecoveryHead::Revoked { .. } | RecoveryHead::Lost => Body::Members(words.ranges()?),
             RecoveryHead::Agreement { verb, .. } => match verb {
                 Verb::State => Body::State(Box::new(words.state()?)),
                 Verb::Propose { .. } | Verb::Decide => Body::Decision(words.decision()?),
@@ -328,6 +337,7 @@ mod tests {
             RecoveryHead::Revoked { context: 8 },
             &Body::Members(vec![(3, 4), (9, 1)]),
         );
+        travels(RecoveryHead::Lost, &Body::Members(vec![(2, 1)]));
         travels(of(Verb::State), &Body::State(Box::new(state(None, false))));
         let accepted = Some((3, decision.clone()));
         travels(

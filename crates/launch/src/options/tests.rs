@@ -37,6 +37,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Arguments => continue,
                 Effect::Timeout | Effect::Heartbeat => "1.5",
                 Effect::OnDeath => "report",
+                Effect::OnDeadlock => "stop",
                 Effect::Input => "none",
                 Effect::Fabric => "tcp",
                 Effect::Hosts => "localhost,127.0.0.1",

@@ -18,13 +18,30 @@ fn the_table_is_sound() {
         let explained = matches!(row.does, Effect::Ignored | Effect::Refused | Effect::Map);
         assert_eq!(explained, !row.why.is_empty(), "{:?}", row.names);
         assert_eq!(
-            row.help.is_empty() || row.takes == 0,
+            row.help.is_empty() || row.takes == 0 && !row.optional,
             row.value.is_empty(),
             "{:?}",
             row.names
         );
     }
     assert!(seen.len() >= 60);
+}
+
+/// A mode follows behind `=` only: what comes next is the program.
+#[test]
+fn checks_have_a_mode_if_one_is_given() {
+    for (option, mode) in [
+        ("--check", "full"),
+        ("--check=off", "off"),
+        ("--check=strict", "usual,strict"),
+        ("--check=full,strict", "full,strict"),
+    ] {
+        let line = read(&format!("{option} ./prog arg")).expect(option);
+        let program = &line.programs[0];
+        assert_eq!(program.words, ["./prog", "arg"]);
+        assert_eq!(program.variables, [("WEFT_CHECK".into(), mode.into())]);
+    }
+    assert!(read("--check=ful ./prog").is_err());
 }
 
 #[test]

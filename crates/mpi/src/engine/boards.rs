@@ -243,13 +243,18 @@ impl Boards {
         })
     }
 
-    /// A member of this board that has arrived for something else than this rank.
+    /// A member of this board that has arrived for something else than this rank. Of other collectives by their number nothing
+    /// follows: one that a loss has ended there may still be waited for here.
     pub(super) fn disagreement(&self, id: BoardId) -> Option<Error> {
-        let place = self.get(id)?;
+        let place = self.get(id).filter(|place| place.lost.is_none())?;
         let (call, board) = (place.call.as_ref()?, &place.board);
-        let mut arrived = (0..place.peers.len()).filter(|member| board.has(*member));
         let me = place.peers[board.me()];
-        arrived.find_map(|member| disagree(me, place.peers[member], call, board.note_of(member)))
+        let arrived = (0..place.peers.len()).filter(|member| board.has(*member));
+        let mut notes = arrived.map(|member| (place.peers[member], board.note_of(member)));
+        notes.find_map(|(peer, note)| {
+            let same = note.number == call.note.number;
+            same.then(|| disagree(me, peer, call, note)).flatten()
+        })
     }
 
     /// The wait at a board ends in an error.
@@ -553,7 +558,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
         };
         let (context, peers) = self.engine.core.boards.members_of(self.id);
         self.engine.tell_of_mismatch(context, &peers, &error);
-        Err(error)
+        Err(in_call(&self.call, &error))
     }
 
     /// Reads a part of the `length` bytes of data of a member that has arrived.
@@ -661,26 +666,20 @@ fn disagree(me: Peer, peer: Peer, call: &BoardCall, note: Note) -> Option<Error>
     let mine = call.note;
     let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
     if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
-        return Some(Error::new(
-            error.class(),
-            format!("{}: {error}", call.name()),
-        ));
+        return Some(error);
     }
     if (note.number, note.length) == (mine.number, mine.length) {
         return None;
     }
-    let (name, text) = (
-        call.name(),
-        if note.number == mine.number {
-            format!(
-                "a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
-                note.length, mine.length
-            )
-        } else {
-            format!(
-                "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
-            )
-        },
-    );
-    Some(Error::new(ErrorClass::Truncate, format!("{name}: {text}")))
+    let text = if note.number == mine.number {
+        format!(
+            "a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
+            note.length, mine.length
+        )
+    } else {
+        format!(
+            "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
+        )
+    };
+    Some(Error::new(ErrorClass::Truncate, text))
 }

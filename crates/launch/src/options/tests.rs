@@ -38,8 +38,9 @@ fn checks_have_a_mode_if_one_is_given() {
     ] {
         let line = read(&format!("{option} ./prog arg")).expect(option);
         let program = &line.programs[0];
-        assert_eq!(program.words, ["./prog", "arg"]);
-        assert_eq!(program.variables, [("WEFT_CHECK".into(), mode.into())]);
+        assert_eq!(program.words, ["./prog", "arg"].map(OsString::from));
+        let variable = (OsString::from("WEFT_CHECK"), OsString::from(mode));
+        assert_eq!(program.variables, vec![variable]);
     }
     assert!(read("--check=ful ./prog").is_err());
 }

@@ -75,6 +75,11 @@ impl LostPeers {
         self.quiet = false;
     }
 
+    /// Whether anybody is lost.
+    pub(super) fn is_anybody(&self) -> bool {
+        !self.list.is_empty()
+    }
+
     /// Whether a peer is lost.
     pub(super) fn has(&self, peer: Peer) -> bool {
         self.list.iter().any(|(other, _)| *other == peer)

@@ -8,8 +8,8 @@
 //!     ◄─Decide───     is decided
 //! ```
 //!
-//! If the coordinator is lost, each member tells its state to the next one, with what it has accepted, also a member that
-//! has decided. The new coordinator takes what is decided, else what was accepted on the highest ballot, else decides anew.
+//! If the coordinator is lost, each member tells its state to the next one, with what it has accepted. Who has decided tells
+//! all others, as soon as it knows of any loss: it may leave the job then before it hears of the next one. The new coordinator takes what is decided, else what was accepted on the highest ballot, else decides anew.
 //!
 //! *Why all decide alike.* A coordinator decides when all that live have accepted its proposal. So each coordinator after
 //! it hears of this proposal from all that live, and can only propose the same. A member that has learned that a
@@ -43,8 +43,10 @@ struct Agreement {
     /// What was accepted last, on which ballot.
     accepted: Option<(u32, Decision)>,
     decided: bool,
-    /// Whom this rank has told its state, or the decision if it is the coordinator itself.
+    /// Whom this rank has told its state.
     told: Option<Peer>,
+    /// It has told all others what is decided.
+    spread: bool,
     /// What others have told this rank.
     heard: Vec<(Peer, MemberState)>,
     /// As the coordinator: it has proposed, and these have accepted.
@@ -65,6 +67,7 @@ impl Agreement {
             accepted: None,
             decided: false,
             told: None,
+            spread: false,
             heard: Vec::new(),
             proposed: false,
             accepts: Vec::new(),
@@ -316,6 +319,14 @@ impl Engine {
             .copied()
             .find(|peer| *peer == me || !lost.has(*peer));
         let coordinator = coordinator.unwrap_or(me);
+        if let Some(decision) = agreement.decision() {
+            if agreement.spread || coordinator != me && !lost.is_anybody() {
+                return Next::Wait;
+            }
+            let body = Body::Decision(decision.clone());
+            agreement.spread = true;
+            return Next::Send(others().collect(), Verb::Decide, body);
+        }
         if coordinator != me {
             if agreement.told == Some(coordinator) {
                 return Next::Wait;
@@ -325,15 +336,6 @@ impl Engine {
                 Some(state) => Next::Send(vec![coordinator], Verb::State, state),
                 None => Next::Wait,
             };
-        }
-        if let Some(decision) = agreement.decision() {
-            // Those that have not heard of it wait for this rank.
-            if agreement.told == Some(me) {
-                return Next::Wait;
-            }
-            let body = Body::Decision(decision.clone());
-            agreement.told = Some(me);
-            return Next::Send(others().collect(), Verb::Decide, body);
         }
         let decided = agreement.heard.iter().find(|(_, state)| state.decided);
         if let Some((_, decision)) = decided.and_then(|(_, state)| state.accepted.clone()) {

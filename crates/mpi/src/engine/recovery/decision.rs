@@ -1,4 +1,4 @@
-//! What members bring to an agreement, and what is decided.
+//! Decision of an agreement: what members bring, what is decided, and who is told.
 
 use std::fmt::Debug;
 

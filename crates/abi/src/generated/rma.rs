@@ -280,11 +280,11 @@ pub unsafe extern "C" fn PMPI_Get(
     if unsafe {
         crate::at_once::get(
             origin_addr,
-            origin_count,
+            origin_count.into(),
             origin_datatype,
             target_rank,
             target_disp,
-            target_count,
+            target_count.into(),
             target_datatype,
             win,
         )
@@ -355,11 +355,11 @@ pub unsafe extern "C" fn PMPI_Get_c(
     if unsafe {
         crate::at_once::get(
             origin_addr,
-            origin_count,
+            origin_count.into(),
             origin_datatype,
             target_rank,
             target_disp,
-            target_count,
+            target_count.into(),
             target_datatype,
             win,
         )
@@ -530,11 +530,11 @@ pub unsafe extern "C" fn PMPI_Put(
     if unsafe {
         crate::at_once::put(
             origin_addr,
-            origin_count,
+            origin_count.into(),
             origin_datatype,
             target_rank,
             target_disp,
-            target_count,
+            target_count.into(),
             target_datatype,
             win,
         )
@@ -609,11 +609,11 @@ pub unsafe extern "C" fn PMPI_Put_c(
     if unsafe {
         crate::at_once::put(
             origin_addr,
-            origin_count,
+            origin_count.into(),
             origin_datatype,
             target_rank,
             target_disp,
-            target_count,
+            target_count.into(),
             target_datatype,
             win,
         )

@@ -46,6 +46,8 @@ pub(crate) enum Awaited {
     One(usize),
     /// That the first so many have arrived.
     First(usize),
+    /// Why a member does something else in the same epoch: a loss, or a mistake.
+    Reason,
 }
 
 /// Who waits for a member that arrives.
@@ -119,6 +121,7 @@ impl CommunicatorBoard {
             Some(Awaited::All) => self.board.have_all(),
             Some(Awaited::One(member)) => self.board.has(member),
             Some(Awaited::First(count)) => self.board.have_from_first() >= count,
+            Some(Awaited::Reason) => false,
         };
         if !there && self.lost.is_some() && self.failure.is_none() {
             self.failure.clone_from(&self.lost);
@@ -214,6 +217,7 @@ impl Boards {
             Awaited::Room(_) | Awaited::All => (0..board.members()).collect(),
             Awaited::One(member) => vec![member],
             Awaited::First(count) => (0..count).collect(),
+            Awaited::Reason => Vec::new(),
         };
         let missing = awaited.into_iter().filter(|member| !has_come(member));
         Some(Operation::Collective {
@@ -556,6 +560,10 @@ impl<'a, 'g> Epoch<'a, 'g> {
         let Some(error) = disagree(me, peer, &self.call, note) else {
             return Ok(());
         };
+        if note.number == self.call.note.number {
+            // It may have given up another collective because of a loss, of which this rank is going to hear.
+            return self.until(Awaited::Reason);
+        }
         let (context, peers) = self.engine.core.boards.members_of(self.id);
         self.engine.tell_of_mismatch(context, &peers, &error);
         Err(in_call(&self.call, &error))

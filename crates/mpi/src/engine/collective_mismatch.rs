@@ -20,6 +20,7 @@
 //! different collectives cannot know what comes next, and would wait for each other for ever.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use weft_fabric::{Peer, SharedBytes};
 use weft_matching::{Context, Tag};
@@ -36,6 +37,9 @@ use crate::error::{Error, ErrorClass};
 
 /// With more messages than this waiting, nobody looks: it would cost more than the sleep.
 const MOST: usize = 1024;
+
+/// How much later than another member a rank may hear of a loss.
+const HEARSAY: Duration = Duration::from_millis(50);
 
 /// Bytes of the sentence that the others are told, at most.
 const SENTENCE: usize = 600;
@@ -54,10 +58,18 @@ pub(super) fn is_mismatch(error: &Error) -> bool {
     CLASSES.contains(&error.class())
 }
 
+/// What has got what it does not expect.
+enum Mismatched {
+    Board(BoardId),
+    Run(RunId),
+}
+
 /// Contexts whose collectives do not fit each other, with what was found first.
 #[derive(Debug, Default)]
 pub(super) struct Mismatches {
     found: Vec<(u32, Error)>,
+    /// Since when a member is seen at a board in another collective, which may follow from a loss.
+    suspected: Option<Duration>,
 }
 
 impl Mismatches {
@@ -216,29 +228,64 @@ impl Core {
 }
 
 impl Engine {
-    /// Ends the collectives under way that have got what they do not expect.
-    pub(super) fn end_mismatched_collectives(&mut self) {
-        if !self.core.runs.are_idle() {
-            self.end_runs_of_boards();
+    /// Ends the collectives under way that have got what they do not expect, unless a loss may be the reason, of which this
+    /// rank has not heard: another one has given up a collective because of it, and is in the next one. Answers how long to
+    /// wait for that.
+    pub(super) fn end_mismatched_collectives(&mut self) -> Option<Duration> {
+        let Some((place, error)) = self.mismatch() else {
+            self.core.mismatches.suspected = None;
+            return None;
+        };
+        let now = self.now();
+        let since = *self.core.mismatches.suspected.get_or_insert(now);
+        let left = (since + HEARSAY).saturating_sub(now);
+        if left > Duration::ZERO {
+            return Some(left);
         }
-        if self.core.boards.are_awaited() {
-            self.end_mismatched_notes();
+        self.core.mismatches.suspected = None;
+        match place {
+            Mismatched::Board(id) => self.end_board(id, error),
+            Mismatched::Run(run) => self.end_with(run, &error),
+        }
+        None
+    }
+
+    /// A collective under way that has got what it does not expect.
+    #[inline]
+    fn mismatch(&mut self) -> Option<(Mismatched, Error)> {
+        let (on_boards, by_messages) = (self.core.boards.are_awaited(), !self.core.runs.are_idle());
+        if !on_boards && !by_messages {
+            return None;
+        }
+        self.find_mismatch(on_boards, by_messages)
+    }
+
+    #[cold]
+    fn find_mismatch(&mut self, on_boards: bool, by_messages: bool) -> Option<(Mismatched, Error)> {
+        let mut found = None;
+        if by_messages {
+            found = self.run_of_board();
+        }
+        if on_boards {
+            found = found.or_else(|| self.mismatched_note());
         }
         let waiting = self.core.matching.unexpected_len();
-        if waiting == 0 || waiting > MOST {
-            return;
+        if found.is_some() || waiting == 0 || waiting > MOST {
+            return found;
         }
-        if self.core.boards.are_awaited() {
-            self.end_mismatched_on_boards();
+        if on_boards {
+            found = self.board_of_message();
         }
-        if self.core.runs.are_idle() {
-            return;
+        if by_messages {
+            found = found.or_else(|| {
+                let mut runs = self.core.runs.that(|_| true).into_iter();
+                runs.find_map(|run| {
+                    let (peer, name) = self.unwanted(run)?;
+                    Some((Mismatched::Run(run), different_ways(peer, name)))
+                })
+            });
         }
-        for run in self.core.runs.that(|_| true) {
-            if let Some((peer, name)) = self.unwanted(run) {
-                self.end_with(run, &different_ways(peer, name));
-            }
-        }
+        found
     }
 
     /// Ends a collective, and tells the others why.
@@ -249,15 +296,11 @@ impl Engine {
         }
     }
 
-    /// Ends the waits at boards on which somebody has arrived for something else.
-    #[cold]
-    fn end_mismatched_notes(&mut self) {
-        let awaited: Vec<BoardId> = self.core.boards.awaited().map(|(id, ..)| id).collect();
-        for id in awaited {
-            if let Some(error) = self.core.boards.disagreement(id) {
-                self.end_board(id, error);
-            }
-        }
+    /// A wait at a board on which somebody has arrived for something else.
+    fn mismatched_note(&self) -> Option<(Mismatched, Error)> {
+        let mut awaited = self.core.boards.awaited();
+        awaited
+            .find_map(|(id, ..)| Some((Mismatched::Board(id), self.core.boards.disagreement(id)?)))
     }
 
     /// Ends the wait at a board, and tells the others why.
@@ -267,24 +310,18 @@ impl Engine {
         self.tell_of_mismatch(context, &peers, &error);
     }
 
-    /// Ends the waits at boards for those who have sent a message instead.
-    #[cold]
-    fn end_mismatched_on_boards(&mut self) {
-        let awaited: Vec<_> = self.core.boards.awaited().collect();
-        for (id, context, call) in awaited {
+    /// A wait at a board for somebody who has sent a message instead.
+    fn board_of_message(&self) -> Option<(Mismatched, Error)> {
+        let mut awaited = self.core.boards.awaited();
+        awaited.find_map(|(id, context, call)| {
             let tag = CollectiveContext::new(context, None, call.note.number).tag();
-            let sender = {
-                let mut unexpected = self.core.matching.unexpected();
-                let found = unexpected.find(|(envelope, _)| {
-                    envelope.context == Context(context) && envelope.tag == Tag(tag)
-                });
-                found.map(|(envelope, _)| Peer(envelope.source.0))
-            };
-            if let Some(sender) = sender {
-                let error = different_ways(sender, call.name());
-                self.end_board(id, error);
-            }
-        }
+            let mut unexpected = self.core.matching.unexpected();
+            let (envelope, _) = unexpected.find(|(envelope, _)| {
+                envelope.context == Context(context) && envelope.tag == Tag(tag)
+            })?;
+            let error = different_ways(Peer(envelope.source.0), call.name());
+            Some((Mismatched::Board(id), error))
+        })
     }
 
     /// Whoever does on a board what this rank does by messages is to wake it.
@@ -298,21 +335,16 @@ impl Engine {
         }
     }
 
-    /// Ends the collectives by messages that a peer does on a board.
-    #[cold]
-    fn end_runs_of_boards(&mut self) {
-        for run in self.core.runs.that(|run| !run.has_failed()) {
-            let Some(it) = self.core.runs.get(run) else {
-                continue;
-            };
-            let (context, name) = (it.context(), it.name());
-            let ahead = self.core.boards.ahead(context.context());
-            if let Some((peer, number)) = ahead
-                && number == context.sequence()
-            {
-                self.end_with(run, &different_ways(peer, name));
-            }
-        }
+    /// A collective by messages that a peer does on a board.
+    fn run_of_board(&self) -> Option<(Mismatched, Error)> {
+        let mut runs = self.core.runs.that(|run| !run.has_failed()).into_iter();
+        runs.find_map(|run| {
+            let it = self.core.runs.get(run)?;
+            let context = it.context();
+            let (peer, number) = self.core.boards.ahead(context.context())?;
+            (number == context.sequence())
+                .then(|| (Mismatched::Run(run), different_ways(peer, it.name())))
+        })
     }
 
     /// A peer that has sent more to a collective than will be received, and the call.

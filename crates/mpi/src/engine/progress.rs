@@ -458,7 +458,7 @@ impl Guard<'_> {
         loop {
             self.stand_aside_of_boards();
             let ticket = bell.prepare();
-            self.end_mismatched_collectives();
+            let limit = self.end_mismatched_collectives();
             if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
                 bell.cancel(ticket);
                 return ready(self);
@@ -482,7 +482,7 @@ impl Guard<'_> {
             let ring = Arc::clone(&self.shared.ring);
             let slept = Instant::now();
             self.released(|| {
-                if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, None)) {
+                if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, limit)) {
                     bell.cancel(ticket);
                 }
             });

@@ -54,7 +54,9 @@ impl Case {
         let mut cases: Vec<Self> = Vec::new();
         for line in comment.lines() {
             let line = line.trim().trim_start_matches('*').trim();
-            let Some((key, value)) = line.split_once(": ") else {
+            // Sentences are for people.
+            let Some((key, value)) = line.split_once(": ").filter(|(key, _)| !key.contains(' '))
+            else {
                 continue;
             };
             let words = || value.split_whitespace().map(str::to_owned);

@@ -347,7 +347,11 @@ impl<'a> Job<'a> {
                 let killed = ExitStatus::from_raw(libc::SIGKILL);
                 ranks.retain(|rank| self.ranks.end(*rank, killed));
                 let may_go_on = !self.outcome.has_failed() && self.leaving.is_none();
-                if may_go_on && ranks.iter().all(|rank| self.ranks.is_loss_handled(*rank)) {
+                // Without the ranks that it was to have, the job does not begin.
+                if may_go_on
+                    && !ranks.is_empty()
+                    && ranks.iter().all(|rank| self.ranks.is_loss_handled(*rank))
+                {
                     self.say(&format!("host {host} is lost with its ranks: {reason}"));
                     for rank in ranks {
                         self.handle_loss(rank, killed);

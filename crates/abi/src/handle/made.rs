@@ -1,6 +1,6 @@
 //! Objects that the program has made and not freed: by which call, and where.
 //!
-//! Entry points of calls that make an object [note](note) it; whoever frees it has it [forgotten](forget). What is here when
+//! Entry points of calls that make an object [note] it; whoever frees it has it [forgotten](forget). What is here when
 //! the process finalises is [left over](crate::check::left_over).
 
 use std::collections::HashMap;

@@ -41,7 +41,10 @@ fn judge(ended: &Ended, end: &str, code: i32, said: &str) {
     assert_eq!(ended.code(), Some(code), "{end}: {ended:?}");
     assert!(ended.err.contains(said), "{end}: {ended:?}");
     let done = ended.out.contains("job_ends: ok with 4 ranks");
-    assert_eq!(done, end == "well" || end == "code", "{end}: {ended:?}");
+    // Who ends with a code may end the others before they have said that they are done.
+    if end != "code" {
+        assert_eq!(done, end == "well", "{end}: {ended:?}");
+    }
 }
 
 /// A scheduler whose command is a script; `HOSTS` in a value stands for a file, which gets `file`.

@@ -25,7 +25,10 @@ struct Job {
 impl Job {
     fn start() -> Self {
         let program: PathBuf = build("tests/programs/looking.c", &["-g"]);
-        let mut mpiexec = tool("mpiexec")
+        // What a shell has started in the background ignores the signal, and so would the job: then this changes it.
+        let mut mpiexec = Command::new("env")
+            .arg("--default-signal=QUIT")
+            .arg(tool("mpiexec").get_program())
             .args(["-n", "4"])
             .arg(program)
             .stdin(Stdio::null())

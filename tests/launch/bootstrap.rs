@@ -164,7 +164,7 @@ fn a_foreign_launcher_is_named() {
             ],
             "Open MPI",
         ),
-        (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2")], "srun"),
+        (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], "srun"),
     ] {
         let mut command = Command::new(rank());
         let output = command
@@ -182,6 +182,17 @@ fn a_foreign_launcher_is_named() {
             "{error}"
         );
     }
+    // One of the tasks explains it.
+    let output = Command::new(rank())
+        .arg("where")
+        .envs([("SLURM_NTASKS", "4"), ("SLURM_PROCID", "2")])
+        .output()
+        .expect("runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        error.contains("srun") && error.contains("as task 0 says"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -103,8 +103,7 @@ impl Connection {
     /// Has the launcher end the job.
     fn abort(&mut self, code: i32) -> Result<(), BootstrapError> {
         self.over = true;
-        let line = PmiLine::new("abort").with("exitcode", code);
-        self.client.say(&line)
+        self.client.say(&abort_line(code))
     }
 
     fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
@@ -284,6 +283,10 @@ impl Pmi {
     }
 }
 
+fn abort_line(code: i32) -> PmiLine {
+    PmiLine::new("abort").with("exitcode", code)
+}
+
 /// Asks the launcher something. Meanwhile its answers must not be taken for its end.
 fn talk<T>(
     connection: &Mutex<Connection>,
@@ -454,14 +457,16 @@ impl Launcher for Pmi {
             let connection = Arc::clone(&self.connection);
             let host = name_of_this_host();
             let lost = move |rank| {
+                let mut connection = open(&connection);
                 // Who has finalised has no say in it any more.
-                if open(&connection).over {
+                if connection.over {
                     return;
                 }
                 eprintln!(
                     "weft: rank {rank} on host {host} has ended without MPI_Finalize; the job ends"
                 );
-                let _ = talk(&connection, |connection| connection.abort(1));
+                // The connection stays a lifeline: the launcher may be gone, and the rank with it.
+                let _ = connection.client.say(&abort_line(1));
             };
             // Without a thread it is as without a watch: a launcher that tells us will do.
             let _ = watch::begin(Arc::clone(&self.neighbours), lost);

@@ -154,8 +154,12 @@ fn ranks_have_the_usual_variables() {
 
 #[test]
 fn a_foreign_launcher_is_named() {
-    for (variables, named) in [
-        (&[("PMI_ID", "1"), ("PMI_PORT", "here:1234")][..], "MPICH"),
+    for (variables, named, remedy) in [
+        (
+            &[("PMI_ID", "1"), ("PMI_PORT", "here:1234")][..],
+            "MPICH",
+            "weft run -n",
+        ),
         (
             &[
                 ("OMPI_COMM_WORLD_SIZE", "2"),
@@ -163,8 +167,13 @@ fn a_foreign_launcher_is_named() {
                 ("PMIX_RANK", "0"),
             ],
             "Open MPI",
+            "weft run -n",
         ),
-        (&[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], "srun"),
+        (
+            &[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")],
+            "srun",
+            "srun --mpi=pmi2",
+        ),
     ] {
         let mut command = Command::new(rank());
         let output = command
@@ -177,10 +186,7 @@ fn a_foreign_launcher_is_named() {
             !output.status.success() && output.stdout.is_empty(),
             "{error}"
         );
-        assert!(
-            error.contains(named) && error.contains("weft run -n"),
-            "{error}"
-        );
+        assert!(error.contains(named) && error.contains(remedy), "{error}");
     }
     // One of the tasks explains it.
     let output = Command::new(rank())

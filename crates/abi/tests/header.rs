@@ -63,8 +63,14 @@ fn prototypes(header: &str) -> Vec<&str> {
         .filter(|line| {
             line.ends_with(");") && !line.starts_with("typedef") && !line.starts_with('#')
         })
-        .filter(|line| line.contains(" MPI_") || line.contains(" PMPI_"))
+        .filter(|line| is_function(name(line)))
         .collect()
+}
+
+/// Whether this is the name of a function of MPI, or of an extension.
+fn is_function(name: &str) -> bool {
+    let name = name.strip_prefix('P').unwrap_or(name);
+    name.starts_with("MPI_") || name.starts_with("MPIX_")
 }
 
 /// Names of functions that a prototype or a symbol table speaks of.
@@ -278,7 +284,7 @@ fn all_functions_are_declared_and_exported() {
     let exported: BTreeSet<&str> = symbols
         .lines()
         .filter_map(|line| line.split_whitespace().nth(2))
-        .filter(|symbol| symbol.starts_with("MPI_") || symbol.starts_with("PMPI_"))
+        .filter(|symbol| is_function(symbol))
         .collect();
     let missing: Vec<_> = declared.difference(&exported).collect();
     assert!(

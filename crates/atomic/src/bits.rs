@@ -397,11 +397,12 @@ mod tests {
             taken += set.bits().take_all(|_| ());
             std::thread::yield_now();
         }
-        taken += set.bits().take_all(|_| ());
+        // That they have finished does not yet say that all they did is seen.
         let added: usize = adders
             .into_iter()
             .map(|adder| adder.join().expect("ends"))
             .sum();
+        taken += set.bits().take_all(|_| ());
         assert_eq!(taken, added);
     }
 }

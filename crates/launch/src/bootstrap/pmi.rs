@@ -229,6 +229,12 @@ fn number(
     })
 }
 
+/// Whether `srun` has started this rank itself. What others start within a task of it has the number of that task.
+fn is_task_of_srun(variable: &dyn Fn(&str) -> Option<String>, rank: u32) -> bool {
+    let task = variable("SLURM_PROCID").and_then(|task| task.parse().ok());
+    task == Some(rank) && variable("HYDI_CONTROL_FD").is_none()
+}
+
 impl Pmi {
     /// Joins, if the variables are there.
     pub fn join(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Self>, BootstrapError> {
@@ -262,7 +268,11 @@ impl Pmi {
             tied: false,
             over: false,
         };
-        let (hosts, key, memory, neighbours) = find_others(&mut connection, rank, size)?;
+        let (hosts, key, memory, mut neighbours) = find_others(&mut connection, rank, size)?;
+        if !is_task_of_srun(variable, rank) {
+            // Its launcher sees deaths itself.
+            neighbours.clear();
+        }
         Ok(Some(Self {
             rank,
             appnum,

@@ -5,7 +5,7 @@
 //!        └── watches all of them                └── the second lowest watches the lowest
 //! ```
 //!
-//! `srun` leaves the others waiting for a rank that was killed. So a thread of the lowest rank waits for the ends of the
+//! `srun` leaves the others waiting for a rank that was killed; `hydra` does not, and there nobody watches. So a thread of the lowest rank waits for the ends of the
 //! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
 //! one ends without it, the thread says so by name and has the launcher end the job.
 //!

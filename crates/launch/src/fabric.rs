@@ -12,6 +12,7 @@
 //! memory of each host before any of them goes on. The same for programs of MPI and for those that use the
 //! services alone.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::Fabric;
@@ -71,6 +72,10 @@ impl Wishes {
     }
 }
 
+/// The memory of this host when its ranks do not talk through it. The launcher looks into it to see how far they have come:
+/// it stays mapped until the process ends.
+static KEPT: Mutex<Vec<Shm>> = Mutex::new(Vec::new());
+
 /// Joins the fabric of the job. To be called once.
 ///
 /// # Errors
@@ -102,9 +107,9 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
         let union = Union::new(local, remote, ranks).map_err(|error| error.to_string())?;
         return Ok(Box::new(union));
     }
-    // The launcher looks into the memory of the host to see how far ranks have come: it stays mapped.
     local.stand_aloof();
-    Box::leak(Box::new(local));
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    kept.push(local);
     Ok(Box::new(remote))
 }
 

@@ -1,5 +1,7 @@
 /*
  * Datatypes that may be received as others: nothing is said.
+ * run: 2 any uchar unsigned 16 4
+ * run: 2 any int char 4 16
  * run: 2 unexpected int int 4 9
  * run: 2 posted int int 4 9
  * run: 2 probed int int 4 9

@@ -38,9 +38,6 @@
  * run: 2 any short int 4 4
  * says: was sent as MPI_SHORT and is received as MPI_INT
  *
- * run: 2 any char int 8 8
- * says: was sent as MPI_CHAR and is received as MPI_INT
- *
  * run: 2 any int short 4 9
  * says: was sent as MPI_INT and is received as MPI_SHORT
  *

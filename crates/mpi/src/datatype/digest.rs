@@ -43,6 +43,10 @@ const fn representation(basic: Basic) -> Option<u8> {
     }
     Some(match basic.kind() {
         BasicKind::Byte | BasicKind::Packed | BasicKind::Pair(..) => return None,
+        // Programs take them for bytes: mpi4py sends a buffer of bytes as MPI_UNSIGNED_CHAR, whatever it holds.
+        BasicKind::Integer(scalar) | BasicKind::Character(scalar) if scalar.size() == 1 => {
+            return None;
+        }
         BasicKind::Integer(scalar)
         | BasicKind::FortranInteger(scalar)
         | BasicKind::Address(scalar)

@@ -78,10 +78,12 @@ impl CallSite {
                 .map(|name| format!("{name:#}"))
                 .or(found.take());
         });
-        found.map(|name| match name.strip_prefix("PMPI_") {
-            Some(name) => format!("MPI_{name}"),
-            None => name,
-        })
+        // What an entry point has jumped to has its name as well.
+        let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
+            Some(name) if name.starts_with("MPI") => name.to_owned(),
+            _ => name,
+        };
+        found.map(named)
     }
 
     /// Whether it is in the program itself, not in a library that it uses.

@@ -73,7 +73,7 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
             function,
             &declarations,
             &parameters,
-            &implementation(group, function, form, &name)?,
+            (&name, &implementation(group, function, form, &name)?),
         ));
     } else if implemented {
         out.push_str(&implementation(group, function, form, &name)?);
@@ -88,12 +88,12 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
 }
 
 /// The body of a function that tries a short way first. The whole call is a function of its own, so that the short way
-/// need not save what only that uses.
+/// need not save what only that uses. It has the name of the call: in a stack it may stand in the place of the entry point.
 fn at_once_first(
     function: &Function,
     declarations: &[Declaration],
     parameters: &[String],
-    whole: &str,
+    (name, whole): (&str, &str),
 ) -> String {
     let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
     // Counts have 64 bits there.
@@ -105,11 +105,11 @@ fn at_once_first(
         })
         .collect();
     format!(
-        "#[inline(never)]\nunsafe extern \"C\" fn whole({}) -> c_int {{\n{whole}}}\n\
+        "#[inline(never)]\nunsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{whole}}}\n\
          // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
          if unsafe {{ crate::at_once::{}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n\
          // SAFETY: the same arguments.\n\
-         unsafe {{ whole({}) }}\n",
+         unsafe {{ whole_{name}({}) }}\n",
         parameters.join(", "),
         function.call(),
         arguments.join(", "),

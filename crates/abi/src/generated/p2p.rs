@@ -381,7 +381,7 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     status: *mut c::Status,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Iprobe(
         source: c_int,
         tag: c_int,
         comm: c::Comm,
@@ -409,7 +409,7 @@ pub unsafe extern "C" fn PMPI_Iprobe(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(source, tag, comm, flag, status) }
+    unsafe { whole_MPI_Iprobe(source, tag, comm, flag, status) }
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
 
@@ -424,7 +424,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
     request: *mut c::Request,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Irecv(
         buf: *mut c_void,
         count: c_int,
         datatype: c::Datatype,
@@ -472,7 +472,7 @@ pub unsafe extern "C" fn PMPI_Irecv(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, source, tag, comm, request) }
+    unsafe { whole_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv => PMPI_Irecv);
 
@@ -487,7 +487,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     request: *mut c::Request,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Irecv_c(
         buf: *mut c_void,
         count: c::Count,
         datatype: c::Datatype,
@@ -535,7 +535,7 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, source, tag, comm, request) }
+    unsafe { whole_MPI_Irecv_c(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv_c => PMPI_Irecv_c);
 
@@ -636,7 +636,7 @@ pub unsafe extern "C" fn PMPI_Isend(
     request: *mut c::Request,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Isend(
         buf: *const c_void,
         count: c_int,
         datatype: c::Datatype,
@@ -681,7 +681,7 @@ pub unsafe extern "C" fn PMPI_Isend(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { whole_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend => PMPI_Isend);
 
@@ -696,7 +696,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     request: *mut c::Request,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Isend_c(
         buf: *const c_void,
         count: c::Count,
         datatype: c::Datatype,
@@ -741,7 +741,7 @@ pub unsafe extern "C" fn PMPI_Isend_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, dest, tag, comm, request) }
+    unsafe { whole_MPI_Isend_c(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend_c => PMPI_Isend_c);
 
@@ -1183,7 +1183,7 @@ pub unsafe extern "C" fn PMPI_Recv(
     status: *mut c::Status,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Recv(
         buf: *mut c_void,
         count: c_int,
         datatype: c::Datatype,
@@ -1228,7 +1228,7 @@ pub unsafe extern "C" fn PMPI_Recv(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, source, tag, comm, status) }
+    unsafe { whole_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv => PMPI_Recv);
 
@@ -1243,7 +1243,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     status: *mut c::Status,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Recv_c(
         buf: *mut c_void,
         count: c::Count,
         datatype: c::Datatype,
@@ -1288,7 +1288,7 @@ pub unsafe extern "C" fn PMPI_Recv_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, source, tag, comm, status) }
+    unsafe { whole_MPI_Recv_c(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv_c => PMPI_Recv_c);
 
@@ -1556,7 +1556,7 @@ pub unsafe extern "C" fn PMPI_Send(
     comm: c::Comm,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Send(
         buf: *const c_void,
         count: c_int,
         datatype: c::Datatype,
@@ -1596,7 +1596,7 @@ pub unsafe extern "C" fn PMPI_Send(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, dest, tag, comm) }
+    unsafe { whole_MPI_Send(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send => PMPI_Send);
 
@@ -1610,7 +1610,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
     comm: c::Comm,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Send_c(
         buf: *const c_void,
         count: c::Count,
         datatype: c::Datatype,
@@ -1650,7 +1650,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(buf, count, datatype, dest, tag, comm) }
+    unsafe { whole_MPI_Send_c(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send_c => PMPI_Send_c);
 

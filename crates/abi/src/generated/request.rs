@@ -477,7 +477,7 @@ pub unsafe extern "C" fn PMPI_Test(
     status: *mut c::Status,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Test(
         request: *mut c::Request,
         flag: *mut c_int,
         status: *mut c::Status,
@@ -506,7 +506,7 @@ pub unsafe extern "C" fn PMPI_Test(
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(request, flag, status) }
+    unsafe { whole_MPI_Test(request, flag, status) }
 }
 alias!(MPI_Test => PMPI_Test);
 
@@ -627,7 +627,7 @@ alias!(MPI_Testsome => PMPI_Testsome);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(request: *mut c::Request, status: *mut c::Status) -> c_int {
+    unsafe extern "C" fn whole_MPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
         let watched = check::is_full().then(|| {
             // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
             unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
@@ -651,7 +651,7 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Sta
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(request, status) }
+    unsafe { whole_MPI_Wait(request, status) }
 }
 alias!(MPI_Wait => PMPI_Wait);
 

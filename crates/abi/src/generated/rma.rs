@@ -108,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Compare_and_swap(
         origin_addr: *const c_void,
         compare_addr: *const c_void,
         result_addr: *mut c_void,
@@ -151,7 +151,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Compare_and_swap(
             origin_addr,
             compare_addr,
             result_addr,
@@ -175,7 +175,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Fetch_and_op(
         origin_addr: *const c_void,
         result_addr: *mut c_void,
         datatype: c::Datatype,
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Fetch_and_op(
             origin_addr,
             result_addr,
             datatype,
@@ -244,7 +244,7 @@ pub unsafe extern "C" fn PMPI_Get(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Get(
         origin_addr: *mut c_void,
         origin_count: c_int,
         origin_datatype: c::Datatype,
@@ -293,7 +293,7 @@ pub unsafe extern "C" fn PMPI_Get(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Get(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -319,7 +319,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Get_c(
         origin_addr: *mut c_void,
         origin_count: c::Count,
         origin_datatype: c::Datatype,
@@ -368,7 +368,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Get_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -490,7 +490,7 @@ pub unsafe extern "C" fn PMPI_Put(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Put(
         origin_addr: *const c_void,
         origin_count: c_int,
         origin_datatype: c::Datatype,
@@ -543,7 +543,7 @@ pub unsafe extern "C" fn PMPI_Put(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Put(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -569,7 +569,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     win: c::Win,
 ) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(
+    unsafe extern "C" fn whole_MPI_Put_c(
         origin_addr: *const c_void,
         origin_count: c::Count,
         origin_datatype: c::Datatype,
@@ -622,7 +622,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
     }
     // SAFETY: the same arguments.
     unsafe {
-        whole(
+        whole_MPI_Put_c(
             origin_addr,
             origin_count,
             origin_datatype,
@@ -1261,7 +1261,7 @@ alias!(MPI_Win_fence => PMPI_Win_fence);
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
     #[inline(never)]
-    unsafe extern "C" fn whole(rank: c_int, win: c::Win) -> c_int {
+    unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
         entry::run("MPI_Win_flush", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1276,7 +1276,7 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
         return super::constants::MPI_SUCCESS;
     }
     // SAFETY: the same arguments.
-    unsafe { whole(rank, win) }
+    unsafe { whole_MPI_Win_flush(rank, win) }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
 

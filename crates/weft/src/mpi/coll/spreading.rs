@@ -90,8 +90,11 @@ impl Communicator {
             return self.broadcast(elements, root);
         }
         let memory = Memory::<T>::zeroed(count as usize)?;
-        let schedule = coll::bcast(&self.members(), &memory.view().buffer(), root)?;
-        self.run(schedule)?;
+        // In the same way as the root.
+        self.run(Collective::Bcast {
+            data: memory.view().buffer(),
+            root,
+        })?;
         *elements = memory.into_vec(count as usize)?;
         Ok(())
     }

@@ -72,7 +72,7 @@ pub(crate) struct BoardId(pub u32);
 /// A collective on a board, as errors and tools name it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BoardCall {
-    /// Place of its name in [`COLLECTIVES`].
+    /// Place of its name in [`COLLECTIVES`](super::counters::COLLECTIVES).
     pub place: usize,
     /// Bytes of data that one member shows at most.
     pub shown: usize,

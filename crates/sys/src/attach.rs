@@ -47,13 +47,11 @@ pub fn read_bytes(from: Remote, into: &mut [u8]) -> io::Result<()> {
 #[must_use]
 pub fn read_own(address: usize, length: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0; length];
-    // SAFETY: memory of this function, which nobody else knows.
-    let into = unsafe { Region::new(bytes.as_mut_ptr(), length) };
     let from = Remote {
         process: std::process::id(),
         address: address as u64,
     };
-    read(from, into).ok()?;
+    read_bytes(from, &mut bytes).ok()?;
     Some(bytes)
 }
 

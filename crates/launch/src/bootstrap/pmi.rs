@@ -284,40 +284,32 @@ impl Pmi {
         }))
     }
 
-    /// Asks the launcher something: see [`talk`].
+    /// Asks the launcher something. Meanwhile its answers must not be taken for its end.
     fn talk<T>(
         &self,
         what: impl FnOnce(&mut Connection) -> Result<T, BootstrapError>,
     ) -> Result<T, BootstrapError> {
-        talk(&self.connection, what)
+        let mut connection = open(&self.connection);
+        if connection.over {
+            return Err(BootstrapError::new(
+                "MPI was finalised, and the launcher was told so: nothing can be asked any more",
+            ));
+        }
+        let system = |error: std::io::Error| BootstrapError::new(error.to_string());
+        let tied = std::mem::take(&mut connection.tied);
+        if tied {
+            lifeline::untie(&connection.client).map_err(system)?;
+        }
+        let answer = what(&mut connection);
+        if tied && !connection.over {
+            connection.tie().map_err(system)?;
+        }
+        answer
     }
 }
 
 fn abort_line(code: i32) -> PmiLine {
     PmiLine::new("abort").with("exitcode", code)
-}
-
-/// Asks the launcher something. Meanwhile its answers must not be taken for its end.
-fn talk<T>(
-    connection: &Mutex<Connection>,
-    what: impl FnOnce(&mut Connection) -> Result<T, BootstrapError>,
-) -> Result<T, BootstrapError> {
-    let mut connection = open(connection);
-    if connection.over {
-        return Err(BootstrapError::new(
-            "MPI was finalised, and the launcher was told so: nothing can be asked any more",
-        ));
-    }
-    let system = |error: std::io::Error| BootstrapError::new(error.to_string());
-    let tied = std::mem::take(&mut connection.tied);
-    if tied {
-        lifeline::untie(&connection.client).map_err(system)?;
-    }
-    let answer = what(&mut connection);
-    if tied && !connection.over {
-        connection.tie().map_err(system)?;
-    }
-    answer
 }
 
 /// Finds out who is where, and gets the memory of this host.

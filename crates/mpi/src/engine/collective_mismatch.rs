@@ -251,17 +251,12 @@ impl Engine {
     }
 
     /// A collective under way that has got what it does not expect.
-    #[inline]
     fn mismatch(&mut self) -> Option<(Mismatched, Error)> {
-        let (on_boards, by_messages) = (self.core.boards.are_awaited(), !self.core.runs.are_idle());
+        let on_boards = self.core.boards.are_awaited();
+        let by_messages = !self.core.runs.are_idle();
         if !on_boards && !by_messages {
             return None;
         }
-        self.find_mismatch(on_boards, by_messages)
-    }
-
-    #[cold]
-    fn find_mismatch(&mut self, on_boards: bool, by_messages: bool) -> Option<(Mismatched, Error)> {
         let mut found = None;
         if by_messages {
             found = self.run_of_board();

@@ -24,6 +24,12 @@ mod node_list;
 mod pbs;
 mod slurm;
 mod surroundings;
+/// The text of the file that a variable names.
+fn text_named(around: &dyn Surroundings, variable: &str, path: &str) -> Result<String, Reason> {
+    let text = around.file(path);
+    text.map_err(|error| format!("{variable} names {path}, which cannot be read: {error}"))
+}
+
 #[cfg(test)]
 mod tests;
 

@@ -1,6 +1,6 @@
 //! Grid Engine: a file names the hosts of a parallel environment, a line for each queue.
 
-use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host};
+use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host, text_named};
 use crate::mapping::HostSlots;
 
 pub const WHO: &str = "Grid Engine";
@@ -14,9 +14,7 @@ pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Rea
 }
 
 fn found(around: &dyn Surroundings, path: &str) -> Result<SchedulerAllocation, Reason> {
-    let text = around
-        .file(path)
-        .map_err(|error| format!("{FILE} names {path}, which cannot be read: {error}"))?;
+    let text = text_named(around, FILE, path)?;
     let command = command_or_ssh(around, &["qrsh", "-inherit"]);
     SchedulerAllocation::new(WHO, FILE, queues(&text)?, command, around)
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::{Reason, SchedulerAllocation, Surroundings};
+use super::{Reason, SchedulerAllocation, Surroundings, text_named};
 use crate::mapping::ssh;
 use crate::options::hosts_in_text;
 
@@ -58,9 +58,7 @@ fn found(
     name: &str,
     path: &str,
 ) -> Result<SchedulerAllocation, Reason> {
-    let text = around
-        .file(path)
-        .map_err(|error| format!("{name} names {path}, which cannot be read: {error}"))?;
+    let text = text_named(around, name, path)?;
     let mut hosts = hosts_in_text(&text).map_err(|error| format!("{name}, {path}: {error}"))?;
     let slots = around.variable(launcher.slots);
     let slots = slots

@@ -3,7 +3,7 @@
 //! Their own commands (`pbsdsh`, `pbs_tmrsh`) start a process by the task manager, which gives it no standard input: an agent
 //! could not hear its launcher. So hosts are reached by `ssh`.
 
-use super::{Reason, SchedulerAllocation, Surroundings, host};
+use super::{Reason, SchedulerAllocation, Surroundings, host, text_named};
 use crate::mapping::ssh;
 
 pub const WHO: &str = "PBS";
@@ -17,9 +17,7 @@ pub fn look(around: &dyn Surroundings) -> Option<Result<SchedulerAllocation, Rea
 }
 
 fn found(around: &dyn Surroundings, path: &str) -> Result<SchedulerAllocation, Reason> {
-    let text = around
-        .file(path)
-        .map_err(|error| format!("{FILE} names {path}, which cannot be read: {error}"))?;
+    let text = text_named(around, FILE, path)?;
     SchedulerAllocation::new(WHO, FILE, ranks(&text)?, ssh(), around)
 }
 

@@ -198,6 +198,72 @@ impl<'a> Levels<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::buffer::{Buffer, region_of};
+    use crate::coll::plan::Cut;
+    use crate::coll::{self, Reduction};
+    use crate::datatype::Basic;
+    use crate::op::{Op, Predefined};
+    use crate::schedule::{Schedule, Step};
+
+    /// Two hosts of four ranks each.
+    fn of_two_hosts(build: impl Fn(&Members) -> Schedule) -> Vec<Schedule> {
+        let hosts = Hosts::of((0..8).map(|rank| rank / 4)).map(Arc::new);
+        let members = |rank| Members {
+            hosts: hosts.clone(),
+            ..Members::some(rank, 8, false)
+        };
+        (0..8).map(|rank| build(&members(rank))).collect()
+    }
+
+    /// Messages and signals that leave each of the two hosts, and their bytes.
+    fn between(schedules: &[Schedule]) -> [(usize, usize); 2] {
+        let mut left = [(0, 0); 2];
+        for (rank, schedule) in schedules.iter().enumerate() {
+            for step in &schedule.steps {
+                let (to, bytes) = match step {
+                    Step::Send { to, from } => (*to as usize, from.len()),
+                    Step::Signal { to } => (*to as usize, 0),
+                    _ => continue,
+                };
+                if to / 4 != rank / 4 {
+                    left[rank / 4].0 += 1;
+                    left[rank / 4].1 += bytes;
+                }
+            }
+        }
+        left
+    }
+
+    fn allreduce(count: usize) -> Vec<Schedule> {
+        let mut memory = vec![0; 2 * count];
+        let (send, receive) = memory.split_at_mut(count);
+        let [send, receive] = [send, receive].map(|half| Buffer::untyped(region_of(half)));
+        let reduction = Reduction {
+            count,
+            datatype: Arc::clone(Basic::Uint8.datatype()),
+            op: Op::predefined(Predefined::Max),
+        };
+        of_two_hosts(|members| coll::allreduce(members, &send, &receive, &reduction).unwrap())
+    }
+
+    #[test]
+    fn little_data_go_once_each_way() {
+        let barrier = of_two_hosts(|members| coll::barrier(members).unwrap());
+        assert_eq!(between(&barrier), [(1, 0); 2]);
+        assert_eq!(between(&allreduce(8)), [(1, 8); 2]);
+    }
+
+    #[test]
+    fn bulk_goes_as_often_as_if_each_host_were_one_rank() {
+        let bytes = 1 << 20;
+        for (_, left) in between(&allreduce(bytes)) {
+            assert_eq!(left, bytes, "2 (h - 1) / h of the data of each host");
+        }
+        let mut memory = vec![0; bytes];
+        let data = Buffer::untyped(region_of(&mut memory));
+        let bcast = of_two_hosts(|members| coll::bcast(members, &data, 5).unwrap());
+        assert_eq!(between(&bcast).map(|(_, left)| left), [0, bytes]);
+    }
 
     #[test]
     fn one_host_is_none() {

@@ -11,7 +11,7 @@ use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::report;
-use crate::results::{MeasuredImplementation, Results, Role};
+use crate::results::{MeasuredImplementation, Results};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;

@@ -150,7 +150,7 @@ impl<'a> Harness<'a> {
         // A program that has ended holds no memory that the next experiment might miss.
         self.programs.iter_mut().for_each(Program::stop);
         self.intruders.stop();
-        self.hosts = None;
+        self.hosts.forget();
         let mut notes: Vec<String> = experiment
             .notes
             .iter()

@@ -6,10 +6,10 @@
 use crate::experiment::Formation;
 use crate::implementation::Implementation;
 use crate::process::timed;
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Ranks on each of the two hosts.
@@ -25,18 +25,24 @@ const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host 
 
 /// Two hosts that are made when somebody needs them first.
 #[derive(Clone, Debug, Default)]
-pub struct HostsOnDemand(Arc<OnceLock<std::result::Result<Hosts, String>>>);
+pub struct HostsOnDemand(Arc<Mutex<Option<Arc<Hosts>>>>);
 
 impl HostsOnDemand {
     /// The two.
     ///
     /// # Errors
-    /// As for [`Hosts::new`], each time.
-    pub(crate) fn get(&self) -> Result<&Hosts> {
-        let made = self
-            .0
-            .get_or_init(|| Hosts::new().map_err(|error| format!("{error:#}")));
-        made.as_ref().map_err(|why| anyhow!("{why}"))
+    /// As for [`Hosts::new`].
+    pub(crate) fn get(&self) -> Result<Arc<Hosts>> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hosts) = &*made {
+            return Ok(Arc::clone(hosts));
+        }
+        Ok(Arc::clone(made.insert(Arc::new(Hosts::new()?))))
+    }
+
+    /// They are needed no more for now.
+    pub(crate) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

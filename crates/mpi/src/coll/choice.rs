@@ -97,8 +97,8 @@ pub(super) enum Allreduce {
 pub(super) enum ReduceScatter {
     /// Each rank gets its part from all others.
     Parts,
-    /// Reduce to one rank, then scatter.
-    ReduceScatter,
+    /// To one rank, which scatters the result.
+    OneRank,
     HostsFirst,
 }
 
@@ -229,7 +229,7 @@ impl Members {
         if self.combine_by_host(false) {
             ReduceScatter::HostsFirst
         } else if self.are_crowded() && bytes <= self.alone() || self.size > 2 * FAN {
-            ReduceScatter::ReduceScatter
+            ReduceScatter::OneRank
         } else {
             ReduceScatter::Parts
         }

@@ -110,7 +110,7 @@ fn build(
             let result = share(members, &mut plan, own, &cuts, &elements);
             plan.copy(result, out);
         }
-        ReduceScatter::ReduceScatter if members.rank == 0 => {
+        ReduceScatter::OneRank if members.rank == 0 => {
             let all = plan.scratch(own.len());
             flat(members, &mut plan, own, Some(all), &elements, 0);
             for rank in members.others() {
@@ -119,7 +119,7 @@ fn build(
             }
             plan.copy(all.part(0, out.len()), out);
         }
-        ReduceScatter::ReduceScatter => {
+        ReduceScatter::OneRank => {
             // Our own data may lie in `out`: our part comes only after rank 0 has got them.
             flat(members, &mut plan, own, None, &elements, 0);
             plan.receive(0, out);

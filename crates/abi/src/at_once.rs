@@ -344,13 +344,16 @@ unsafe fn origin(
 ) -> Option<Region> {
     // SAFETY: as the caller promises.
     let (origin, _) = unsafe { bytes(address, count, datatype) }?;
+    if (target_count, target_datatype) == (count, datatype) {
+        return Some(origin);
+    }
     let (size, _) = state::dense(target_datatype);
     // Of a datatype without a size nothing is known; that no count is negative follows from the product.
     let few = size != 0 && target_count.cast_unsigned() <= MOST;
     (few && target_count as usize * size == origin.len()).then_some(origin)
 }
 
-/// `MPI_Put`.
+/// `MPI_Put` of few bytes.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -375,16 +378,72 @@ pub unsafe fn put(
     let (Some(window), Some(origin)) = (window(win), origin) else {
         return false;
     };
+    window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Put` of many bytes.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn put_long(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr.cast_mut(), ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
     window.put_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
 }
 
-/// `MPI_Get`.
+/// `MPI_Get` of few bytes.
 ///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "those of the call")]
 pub unsafe fn get(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr, ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
+    window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Get` of many bytes.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn get_long(
     origin_addr: *mut c_void,
     origin_count: i64,
     origin_datatype: c::Datatype,

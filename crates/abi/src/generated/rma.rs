@@ -254,6 +254,21 @@ pub unsafe extern "C" fn PMPI_Get(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::get_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Get", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -329,6 +344,21 @@ pub unsafe extern "C" fn PMPI_Get_c(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::get_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Get_c", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -500,6 +530,21 @@ pub unsafe extern "C" fn PMPI_Put(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::put_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Put", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -579,6 +624,21 @@ pub unsafe extern "C" fn PMPI_Put_c(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::put_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Put_c", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).

@@ -21,7 +21,7 @@ use weft_mpi::op::Predefined;
 use weft_mpi::p2p::Received;
 use weft_mpi::rma::{TargetElement, Window};
 use weft_mpi::{Comm, RequestId, Source, TagPattern};
-use weft_sys::span::Region;
+use weft_sys::span::{Region, SHORT};
 
 use crate::check::{self, PAGE, TAG_MAX};
 use crate::generated::constants as k;
@@ -378,6 +378,9 @@ pub unsafe fn put(
     let (Some(window), Some(origin)) = (window(win), origin) else {
         return false;
     };
+    if origin.len() > SHORT {
+        return false;
+    }
     window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
 }
 
@@ -434,6 +437,9 @@ pub unsafe fn get(
     let (Some(window), Some(origin)) = (window(win), origin) else {
         return false;
     };
+    if origin.len() > SHORT {
+        return false;
+    }
     window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
 }
 
@@ -463,6 +469,50 @@ pub unsafe fn get_long(
         return false;
     };
     window.get_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Accumulate`.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn accumulate(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    op: c::Op,
+    win: c::Win,
+) -> bool {
+    if (origin_count, origin_datatype) != (target_count, target_datatype) {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    let origin = unsafe { bytes(origin_addr.cast_mut(), origin_count, origin_datatype) };
+    let (Some((origin, _)), Some(window)) = (origin, window(win)) else {
+        return false;
+    };
+    let known = (
+        state::predefined_datatype(target_datatype),
+        state::predefined_kind(op),
+    );
+    let (Some(basic), Some(operation)) = known else {
+        return false;
+    };
+    // That one is for operations which fetch.
+    if operation == Predefined::NoOp {
+        return false;
+    }
+    let target = TargetElement {
+        rank: target_rank.cast_unsigned(),
+        displacement: target_disp as i64,
+        basic,
+    };
+    window.accumulate_at_once(&origin, &target, operation)
 }
 
 /// The bytes of one element.

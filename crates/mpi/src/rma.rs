@@ -266,6 +266,7 @@ impl Window {
         if self.freed.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.comm.leave_board();
         let mut engine = self.engine();
         self.tell_counts(&mut engine);
         engine.close_window(self.context());

@@ -26,7 +26,7 @@ use super::{TargetBuffer, Window};
 use crate::buffer::Buffer;
 use crate::datatype::Basic;
 use crate::exposed::{Exposed, WordOperation};
-use crate::op::{Op, Predefined};
+use crate::op::{Combine, Op, Predefined};
 
 /// One element of a predefined datatype in the memory of a member.
 #[derive(Clone, Copy, Debug)]
@@ -166,6 +166,30 @@ impl Window {
         };
         source.len() == basic.size()
             && self.combine_element(&element, operation, Some(source), None)
+    }
+
+    /// `MPI_Accumulate` of elements that lie together, as many as there are bytes, on such elements from `target` on, if that can be
+    /// done at once. Whether it was done; else [`accumulate`](Self::accumulate) does it, or says what is wrong.
+    #[inline]
+    pub fn accumulate_at_once(
+        &self,
+        source: &Region,
+        target: &TargetElement,
+        operation: Predefined,
+    ) -> bool {
+        if source.len() == target.basic.size()
+            && WordOperation::of(operation, target.basic).is_some()
+        {
+            return self.combine_element(target, operation, Some(source), None);
+        }
+        let Some((exposed, at)) = self.place(target.rank, target.displacement) else {
+            return false;
+        };
+        let Ok(combine) = Combine::new(operation, target.basic) else {
+            return false;
+        };
+        let done = exposed.try_combine_few(at, &combine, source);
+        self.count_stores_if(done)
     }
 
     /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that this

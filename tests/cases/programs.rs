@@ -386,6 +386,12 @@ fn one_sided() {
     passes("one_sided", &[1, 2, 3, 4, 7], &[]);
 }
 
+/// After a flush no rank misses what another has put and flushed before that one looked.
+#[test]
+fn stores_and_loads_of_two_ranks_are_in_order() {
+    passes("store_order", &[2], &[]);
+}
+
 #[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);

@@ -11,6 +11,7 @@
 //!   table     objects by index and generation, read without a lock
 //!   arrivals  who of a group has come how far, with something to tell
 //!   admission what others use until its owner takes it back: who is inside, and what becomes of them
+//!   stores    what a process has stored and its processor may still keep from others
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
@@ -38,6 +39,7 @@ pub mod fence;
 pub mod kernel;
 pub mod lock;
 pub mod ring;
+pub mod stores;
 pub mod table;
 pub mod types;
 
@@ -48,6 +50,7 @@ pub use cell::UnsafeCell;
 pub use doorbell::{Doorbell, Ticket};
 pub use fence::FenceMode;
 pub use kernel::{Kernel, Woken};
+pub use stores::StoresInFlight;
 pub use types::{
     Arc, AtomicBool, AtomicI32, AtomicI64, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64,
     AtomicUsize, CacheLine, Mutex, MutexGuard, Ordering, compiler_fence, fence, spin_loop,

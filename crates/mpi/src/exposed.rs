@@ -242,6 +242,23 @@ impl Exposed {
         run(Others::None).then_some(true)
     }
 
+    /// As [`Self::combine_piece`] of few elements. False, and nothing done, if another has the lock, if elements are combined
+    /// without it, or if they do not lie within.
+    #[inline]
+    pub(crate) fn try_combine_few(&self, at: i64, combine: &Combine, operand: &Region) -> bool {
+        let Some(part) = self.span(at, operand.len()) else {
+            return false;
+        };
+        if !self.lock.is_for_all() || operand.len() > PIECE {
+            return false;
+        }
+        let Some(_held) = self.lock.try_hold() else {
+            return false;
+        };
+        combine.run_at(operand, &part);
+        true
+    }
+
     /// Combines elements that are in several pieces, or that the processor cannot change at once, by a copy. The lock is
     /// held.
     #[cold]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use weft_atomic::{AtomicBool, AtomicU32, Ordering};
+use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
 use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
 use crate::coll::{self, Placement};
@@ -41,6 +41,8 @@ pub struct Process {
     itself: Mutex<Option<Arc<Comm>>>,
     /// Looks into the engine for windows that need it.
     pub(crate) helper: HelperSlot,
+    /// What was stored into the memory of windows.
+    pub(crate) stores: Arc<StoresInFlight>,
 }
 
 const _: () = {
@@ -86,6 +88,7 @@ impl Process {
             world: Mutex::default(),
             itself: Mutex::default(),
             helper: HelperSlot::default(),
+            stores: Arc::default(),
         })
     }
 

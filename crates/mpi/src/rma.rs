@@ -30,7 +30,7 @@ mod target;
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, AtomicU32, Ordering};
+use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
 use weft_fabric::{Region, SharedKey, Token};
 use weft_sys::SharedMemory;
 
@@ -99,8 +99,8 @@ pub struct Window {
     /// Operations carried out by loads and stores, modulo 2^32, and how many of them the engine has counted.
     direct: AtomicU32,
     told: AtomicU32,
-    /// Whether anything was stored directly since the last fence of the processor: see [`direct`].
-    stored: AtomicBool,
+    /// What this process has stored directly: see [`direct`].
+    stores: Arc<StoresInFlight>,
     freed: AtomicBool,
     extras: Extras,
 }
@@ -160,7 +160,7 @@ impl Window {
 
     /// Makes progress now and then: a rank that looks again and again what another has stored, by calls that need no engine,
     /// must not hold up what that other one waits for (MPI 5.0, section 2.9).
-    #[inline]
+    #[inline(always)]
     fn look_at_times(&self) {
         // What threads count at the same time may be counted once: that costs no atomic instruction, and is often enough.
         let calls = self.calls.load(Ordering::Relaxed);
@@ -266,6 +266,7 @@ impl Window {
         if self.freed.swap(true, Ordering::Relaxed) {
             return;
         }
+        self.comm.leave_board();
         let mut engine = self.engine();
         self.tell_counts(&mut engine);
         engine.close_window(self.context());

@@ -152,6 +152,20 @@ pub const SHORT: usize = 64;
 /// As [`std::ptr::copy`]: the spans may overlap.
 #[inline]
 pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
+    // SAFETY: as the caller promises.
+    unsafe {
+        if !copy_if_short(from, to, length) {
+            std::ptr::copy(from, to, length);
+        }
+    }
+}
+
+/// Copies bytes if there are few ([`SHORT`]), without a call. Whether there were.
+///
+/// # Safety
+/// As [`std::ptr::copy`]: the spans may overlap.
+#[inline(always)]
+unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool {
     // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
     // promise; both may be unaligned. All is read before anything is written.
     unsafe {
@@ -194,9 +208,10 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
                     .cast::<[u128; 2]>()
                     .write_unaligned(last);
             }
-            _ => std::ptr::copy(from, to, length),
+            _ => return false,
         }
     }
+    true
 }
 
 /// Ends a copy out of shared memory. The compiler may otherwise turn "copy, look at the copy, copy the
@@ -377,6 +392,14 @@ impl Region {
         // allows an overlap.
         unsafe { copy_short(from.start, self.start, length) };
         length
+    }
+
+    /// As [`copy_from`](Self::copy_from) if there are few bytes ([`SHORT`]), without a call; answers whether there were.
+    #[inline(always)]
+    pub fn copy_from_if_short(&self, from: &Self) -> bool {
+        let length = self.length.min(from.length);
+        // SAFETY: as for `copy_from`.
+        unsafe { copy_if_short(from.start, self.start, length) }
     }
 
     /// The bytes as a slice, for handing to a call that reads them.

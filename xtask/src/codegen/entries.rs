@@ -104,15 +104,25 @@ fn at_once_first(
             other => other.to_owned(),
         })
         .collect();
+    let attempt = |suffix: &str| {
+        format!(
+            "// SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
+             if unsafe {{ crate::at_once::{}{suffix}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n",
+            function.call(),
+            arguments.join(", "),
+        )
+    };
+    let long = match function.at_once_long {
+        true => attempt("_long"),
+        false => String::new(),
+    };
     format!(
-        "#[inline(never)]\nunsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{whole}}}\n\
-         // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).\n\
-         if unsafe {{ crate::at_once::{}({}) }} {{\nreturn super::constants::MPI_SUCCESS;\n}}\n\
+        "#[inline(never)]\nunsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{long}{whole}}}\n\
+         {}\
          // SAFETY: the same arguments.\n\
          unsafe {{ whole_{name}({}) }}\n",
         parameters.join(", "),
-        function.call(),
-        arguments.join(", "),
+        attempt(""),
         names.join(", "),
     )
 }

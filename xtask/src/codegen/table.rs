@@ -44,6 +44,9 @@ pub struct Function {
     /// Whether there is a short way for what ends at once, to be tried first.
     #[serde(default)]
     pub at_once: bool,
+    /// Whether there is another such way, for which registers are saved.
+    #[serde(default)]
+    pub at_once_long: bool,
     /// What tells the other ranks of a wrong argument of this one, where all take part before anything else is known.
     pub refused: Option<String>,
     pub note: Option<String>,

@@ -25,33 +25,76 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Accumulate", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr = check::buffer(
-                origin_addr.cast_mut(),
-                origin_count,
-                origin_datatype,
-                "origin_addr",
-            )?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let op = check::operation(op, "op")?;
-            let win = check::window(win, "win")?;
-            calls::rma::accumulate(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                op,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Accumulate(
+        origin_addr: *const c_void,
+        origin_count: c_int,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c_int,
+        target_datatype: c::Datatype,
+        op: c::Op,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Accumulate", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr = check::buffer(
+                    origin_addr.cast_mut(),
+                    origin_count,
+                    origin_datatype,
+                    "origin_addr",
+                )?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let op = check::operation(op, "op")?;
+                let win = check::window(win, "win")?;
+                calls::rma::accumulate(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::accumulate(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            op,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole_MPI_Accumulate(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            op,
+            win,
+        )
+    }
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
 
@@ -67,33 +110,76 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Accumulate_c", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-            let origin_count = check::count(origin_count.into(), "origin_count")?;
-            let origin_addr = check::buffer(
-                origin_addr.cast_mut(),
-                origin_count,
-                origin_datatype,
-                "origin_addr",
-            )?;
-            let target_count = check::count(target_count.into(), "target_count")?;
-            let target_datatype = check::committed(target_datatype, "target_datatype")?;
-            let op = check::operation(op, "op")?;
-            let win = check::window(win, "win")?;
-            calls::rma::accumulate(
-                origin_addr,
-                target_rank,
-                target_disp,
-                target_count,
-                target_datatype,
-                op,
-                win,
-            )
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Accumulate_c(
+        origin_addr: *const c_void,
+        origin_count: c::Count,
+        origin_datatype: c::Datatype,
+        target_rank: c_int,
+        target_disp: c::Aint,
+        target_count: c::Count,
+        target_datatype: c::Datatype,
+        op: c::Op,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Accumulate_c", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+                let origin_count = check::count(origin_count.into(), "origin_count")?;
+                let origin_addr = check::buffer(
+                    origin_addr.cast_mut(),
+                    origin_count,
+                    origin_datatype,
+                    "origin_addr",
+                )?;
+                let target_count = check::count(target_count.into(), "target_count")?;
+                let target_datatype = check::committed(target_datatype, "target_datatype")?;
+                let op = check::operation(op, "op")?;
+                let win = check::window(win, "win")?;
+                calls::rma::accumulate(
+                    origin_addr,
+                    target_rank,
+                    target_disp,
+                    target_count,
+                    target_datatype,
+                    op,
+                    win,
+                )
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::accumulate(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            op,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe {
+        whole_MPI_Accumulate_c(
+            origin_addr,
+            origin_count,
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count,
+            target_datatype,
+            op,
+            win,
+        )
+    }
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
 
@@ -254,6 +340,21 @@ pub unsafe extern "C" fn PMPI_Get(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::get_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Get", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -329,6 +430,21 @@ pub unsafe extern "C" fn PMPI_Get_c(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::get_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Get_c", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -500,6 +616,21 @@ pub unsafe extern "C" fn PMPI_Put(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::put_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Put", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -579,6 +710,21 @@ pub unsafe extern "C" fn PMPI_Put_c(
         target_datatype: c::Datatype,
         win: c::Win,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::put_long(
+                origin_addr,
+                origin_count.into(),
+                origin_datatype,
+                target_rank,
+                target_disp,
+                target_count.into(),
+                target_datatype,
+                win,
+            )
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         entry::run("MPI_Put_c", Scope::Win(win), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).

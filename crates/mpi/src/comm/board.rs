@@ -145,7 +145,7 @@ impl Comm {
     }
 
     /// The communicator is freed, and so is what this process has of its board.
-    pub(super) fn leave_board(&self) {
+    pub(crate) fn leave_board(&self) {
         let state = self.board.swap(NEVER, Ordering::Relaxed);
         if state != NEVER && state > TRIAL {
             self.process.lock().drop_board(self.context() | 1);

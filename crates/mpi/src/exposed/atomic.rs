@@ -101,7 +101,7 @@ impl WordOperation {
 
     /// Whether it only reads.
     #[inline]
-    pub(super) fn only_reads(self) -> bool {
+    pub(crate) fn only_reads(self) -> bool {
         self.instruction == Instruction::Load
     }
 

@@ -158,16 +158,66 @@ macro_rules! complex {
 
 complex!(f32 f64);
 
+/// From so many bytes on it is worth to ask which vectors the processor has.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+const WIDE: usize = 256;
+
+/// Whether it has those of 64 bytes, for elements of every size.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+fn has_avx512() -> bool {
+    std::is_x86_feature_detected!("avx512f")
+        && std::is_x86_feature_detected!("avx512bw")
+        && std::is_x86_feature_detected!("avx512dq")
+        && std::is_x86_feature_detected!("avx512vl")
+}
+
 macro_rules! loops {
-    ($($name:ident $bound:ident $combine:expr;)*) => {$(
-        /// # Safety
-        /// As for [`zip`].
-        unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize, _: usize) {
-            let combine: fn(T, T) -> T = $combine;
-            // SAFETY: passed on from the caller.
-            unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+    ($($name:ident $bound:ident $combine:expr;)*) => {
+        $(
+            /// # Safety
+            /// As for [`zip`].
+            #[cfg_attr(
+                not(all(target_arch = "x86_64", not(miri))),
+                allow(unused_variables, reason = "there is one loop only")
+            )]
+            unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize, size: usize) {
+                #[cfg(all(target_arch = "x86_64", not(miri)))]
+                if count * size >= WIDE {
+                    if has_avx512() {
+                        // SAFETY: passed on from the caller; the processor has these instructions.
+                        return unsafe { with_avx512::$name::<T>(operand, into, count) };
+                    }
+                    if std::is_x86_feature_detected!("avx2") {
+                        // SAFETY: passed on from the caller; the processor has these instructions.
+                        return unsafe { with_avx2::$name::<T>(operand, into, count) };
+                    }
+                }
+                let combine: fn(T, T) -> T = $combine;
+                // SAFETY: passed on from the caller.
+                unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+            }
+        )*
+
+        loops! { with_avx2 "avx2": $($name $bound $combine;)* }
+        loops! { with_avx512 "avx512f,avx512bw,avx512dq,avx512vl": $($name $bound $combine;)* }
+    };
+    ($module:ident $feature:literal: $($name:ident $bound:ident $combine:expr;)*) => {
+        /// The same loops, in wider vectors. The results are the same: elements are combined one by one.
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        mod $module {
+            use super::*;
+            $(
+                /// # Safety
+                /// As for [`zip`], on a processor that has these instructions.
+                #[target_feature(enable = $feature)]
+                pub(super) unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize) {
+                    let combine: fn(T, T) -> T = $combine;
+                    // SAFETY: passed on from the caller.
+                    unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+                }
+            )*
         }
-    )*};
+    };
 }
 
 loops! {

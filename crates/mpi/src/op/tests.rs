@@ -206,3 +206,28 @@ fn a_function_of_the_user_sees_elements_with_their_gaps() {
     let long = op.reduce(region_of(&mut one), region_of(&mut two), 3, &datatype);
     assert_eq!(long.unwrap_err().class(), ErrorClass::Intern);
 }
+
+/// Loops over many elements, in whatever vectors this processor has, give what each element gives by itself.
+#[test]
+fn many_elements_are_combined_as_each_alone() {
+    const COUNT: usize = 131;
+    for (&basic, operation) in Basic::ALL
+        .iter()
+        .flat_map(|basic| Predefined::ALL.map(|operation| (basic, operation)))
+    {
+        let size = basic.size();
+        // No zeros among them: which of two of different signs is larger is nobody's promise.
+        let pattern = |seed: usize| -> Vec<u8> {
+            let byte = |place: usize| 1 + (place * seed % 101) as u8;
+            (0..COUNT * size).map(byte).collect()
+        };
+        let (one, two) = (pattern(37), pattern(53));
+        let Ok(together) = reduce(operation, basic, &one, &two) else {
+            continue;
+        };
+        let apart = one.chunks(size).zip(two.chunks(size));
+        let apart = apart.map(|(one, two)| reduce(operation, basic, one, two).unwrap());
+        let apart: Vec<u8> = apart.flatten().collect();
+        assert!(together == apart, "{operation:?} of {}", basic.name());
+    }
+}

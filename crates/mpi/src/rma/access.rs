@@ -155,6 +155,8 @@ impl Window {
         if is_nothing(target) {
             return Ok(RequestId::DONE);
         }
+        // It may read.
+        self.stores.drain();
         if let Some(exposed) = self.reach(target.rank)? {
             if !ready {
                 self.prepare(target.rank, true)?;
@@ -193,7 +195,7 @@ impl Window {
             target.datatype,
             &is_lost,
         );
-        self.note_stores();
+        self.stores.note();
         if done {
             self.count();
             Ok(RequestId::DONE)

@@ -33,6 +33,7 @@ impl Window {
     pub fn start(&self, group: &Group, assertion: Assertion) -> Result<()> {
         let ranks = self.ranks_of(group)?;
         self.epoch.start(&ranks, assertion)?;
+        self.stores.drain();
         if !assertion.no_check {
             let mut engine = self.engine();
             let window = engine.window(self.context());
@@ -123,6 +124,7 @@ impl Window {
     }
 
     fn end_exposure(&self, ranks: &[u32]) {
+        self.stores.drain();
         let mut engine = self.engine();
         let window = engine.window(self.context());
         for rank in ranks {

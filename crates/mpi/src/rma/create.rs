@@ -150,7 +150,7 @@ impl Window {
             used: AtomicBool::new(false),
             direct: AtomicU32::new(0),
             told: AtomicU32::new(0),
-            stored: AtomicBool::new(false),
+            stores: Arc::clone(&comm.process().stores),
             freed: AtomicBool::new(false),
             extras: Extras::default(),
             comm,

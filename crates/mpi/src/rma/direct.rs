@@ -4,28 +4,29 @@
 //! Whatever is not as it should be, or takes longer, is left to the general path, which finds out what it is.
 //!
 //! # What a flush has to wait for
-//! An operation that is carried out here has been carried out for all when its stores have left the processor. An
-//! atomic instruction drains those before it on x86-64, as does the one that takes a lock; a load takes no time to be seen. So
-//! only a put, and what is stored under a lock, leaves something to a flush, and says so:
+//! Nothing: stores leave the processor in order, so whoever learns of the flush by anything that this rank does later learns of
+//! what it has stored before. What must not happen is that a *load* of this rank is ahead of its stores
+//! ([`StoresInFlight`](weft_atomic::StoresInFlight)):
 //!
 //! ```text
-//!   who stores           who flushes (any thread)
-//!   data                 if stored: stored = false, by an atomic exchange, which drains the stores of this processor
-//!   stored = true
+//!   put, what is stored under a lock       note
+//!   flush                                  publish        (x86-64: no instruction)
+//!   get, an atomic that only reads,
+//!   whatever begins or ends an epoch       drain          (an atomic exchange, if anything was noted)
 //! ```
 //!
-//! `SYNC window.stored`: a store in order on x86-64. Whoever finds it false, set back by another thread, knows that its own
-//! stores had left before: they stand before that of the word. On other processors every flush is a fence.
+//! Atomic instructions and the lock of elements drain by themselves on x86-64. A program that loads the memory of a window by itself calls
+//! `MPI_Win_sync` before, as MPI demands (12.5.4): that is a fence. The argument is in
+//! [decision 55](../../../../docs/decisions/0055-what-a-flush-waits-for.md).
 
-use weft_atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
-use weft_atomic::fence;
+use weft_atomic::Ordering::Relaxed;
 use weft_fabric::Region;
 
 use super::{TargetBuffer, Window};
 use crate::buffer::Buffer;
 use crate::datatype::Basic;
 use crate::exposed::{Exposed, WordOperation};
-use crate::op::{Op, Predefined};
+use crate::op::{Combine, Op, Predefined};
 
 /// One element of a predefined datatype in the memory of a member.
 #[derive(Clone, Copy, Debug)]
@@ -40,7 +41,7 @@ pub struct TargetElement {
 
 impl Window {
     /// The memory of a member, if an operation on it can be carried out at once, and the byte of a displacement there.
-    #[inline]
+    #[inline(always)]
     fn place(&self, rank: u32, displacement: i64) -> Option<(&Exposed, i64)> {
         let member = self.targets.get(rank as usize)?;
         let exposed = member.attached()?;
@@ -57,32 +58,43 @@ impl Window {
         exposed.span(at, bytes)
     }
 
-    /// `MPI_Put` of bytes that lie together, to bytes that do, if that can be done at once. Whether it was done; else nothing
-    /// has happened, and [`put`](Self::put) does it, or says what is wrong.
+    /// `MPI_Put` of few bytes that lie together, to bytes that do, if that can be done at once, without calling any function.
+    /// Whether it was done; else nothing has happened, and [`put`](Self::put) does it, or says what is wrong.
+    #[inline(always)]
+    pub fn put_short_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
+        let part = self.bytes_at(rank, displacement, source.len());
+        let done = part.is_some_and(|part| part.copy_from_if_short(source));
+        self.count_stores_if(done)
+    }
+
+    /// As [`put_short_at_once`](Self::put_short_at_once), of many bytes.
     #[inline]
     pub fn put_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
-        let Some(part) = self.bytes_at(rank, displacement, source.len()) else {
-            return false;
-        };
-        part.copy_from(source);
-        self.count();
-        self.note_stores();
-        true
+        let part = self.bytes_at(rank, displacement, source.len());
+        let done = part.map(|part| part.copy_from(source));
+        self.count_stores_if(done.is_some())
     }
 
-    /// `MPI_Get` as [`put_at_once`](Self::put_at_once).
+    /// `MPI_Get` as [`put_short_at_once`](Self::put_short_at_once).
+    #[inline(always)]
+    pub fn get_short_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
+        let part = self.bytes_at(rank, displacement, into.len());
+        self.stores.drain();
+        let done = part.is_some_and(|part| into.copy_from_if_short(&part));
+        self.count_if(done)
+    }
+
+    /// As [`get_short_at_once`](Self::get_short_at_once), of many bytes.
     #[inline]
     pub fn get_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
-        let Some(part) = self.bytes_at(rank, displacement, into.len()) else {
-            return false;
-        };
-        into.copy_from(&part);
-        self.count();
-        true
+        let part = self.bytes_at(rank, displacement, into.len());
+        self.stores.drain();
+        let done = part.map(|part| into.copy_from(&part));
+        self.count_if(done.is_some())
     }
 
-    /// `MPI_Win_flush`, if nothing but stores of this processor have to be waited for. Whether it was done.
-    #[inline]
+    /// `MPI_Win_flush`, if nothing went by messages or by portal. Whether it was done.
+    #[inline(always)]
     pub fn flush_at_once(&self, rank: u32) -> bool {
         let Some(member) = self.targets.get(rank as usize) else {
             return false;
@@ -90,7 +102,7 @@ impl Window {
         if member.is_used() || !self.epoch.may_flush(rank) {
             return false;
         }
-        self.order_stores();
+        self.stores.publish();
         self.look_at_times();
         true
     }
@@ -116,9 +128,7 @@ impl Window {
             return false;
         };
         part.copy_from(source);
-        self.count();
-        self.note_stores();
-        true
+        self.count_stores_if(true)
     }
 
     /// Gets, if that can be done at once. Whether it was done.
@@ -130,9 +140,9 @@ impl Window {
         let Some(part) = self.piece(target, into.len()) else {
             return false;
         };
+        self.stores.drain();
         into.copy_from(&part);
-        self.count();
-        true
+        self.count_if(true)
     }
 
     /// Accumulates one element, if that can be done at once. Whether it was done.
@@ -156,6 +166,30 @@ impl Window {
         };
         source.len() == basic.size()
             && self.combine_element(&element, operation, Some(source), None)
+    }
+
+    /// `MPI_Accumulate` of elements that lie together, as many as there are bytes, on such elements from `target` on, if that can be
+    /// done at once. Whether it was done; else [`accumulate`](Self::accumulate) does it, or says what is wrong.
+    #[inline]
+    pub fn accumulate_at_once(
+        &self,
+        source: &Region,
+        target: &TargetElement,
+        operation: Predefined,
+    ) -> bool {
+        if source.len() == target.basic.size()
+            && WordOperation::of(operation, target.basic).is_some()
+        {
+            return self.combine_element(target, operation, Some(source), None);
+        }
+        let Some((exposed, at)) = self.place(target.rank, target.displacement) else {
+            return false;
+        };
+        let Ok(combine) = Combine::new(operation, target.basic) else {
+            return false;
+        };
+        let done = exposed.try_combine_few(at, &combine, source);
+        self.count_stores_if(done)
     }
 
     /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that this
@@ -190,9 +224,12 @@ impl Window {
         let Ok(at) = usize::try_from(at) else {
             return false;
         };
+        if operation.only_reads() {
+            self.stores.drain();
+        }
         let stored = exposed.try_combine_word(at, operation, source, into);
         if stored == Some(true) {
-            self.note_stores();
+            self.stores.note();
         }
         self.count_if(stored.is_some())
     }
@@ -212,19 +249,19 @@ impl Window {
         };
         let stored = exposed.try_swap_word(at, target.basic.size(), sides);
         if stored == Some(true) {
-            self.note_stores();
+            self.stores.note();
         }
         self.count_if(stored.is_some())
     }
 
     /// An operation was carried out. Those of threads at the same moment may be counted once.
-    #[inline]
+    #[inline(always)]
     pub(super) fn count(&self) {
         let count = self.direct.load(Relaxed);
         self.direct.store(count.wrapping_add(1), Relaxed);
     }
 
-    #[inline]
+    #[inline(always)]
     fn count_if(&self, done: bool) -> bool {
         if done {
             self.count();
@@ -232,21 +269,13 @@ impl Window {
         done
     }
 
-    /// Something was stored that a flush has to wait for.
-    #[inline]
-    pub(super) fn note_stores(&self) {
-        // SYNC window.stored
-        self.stored.store(true, Release);
-    }
-
-    /// What was stored directly is there for everybody.
-    #[inline]
-    pub(super) fn order_stores(&self) {
-        if !cfg!(all(target_arch = "x86_64", not(loom), not(miri))) {
-            fence(SeqCst);
-        } else if self.stored.load(Acquire) {
-            // SYNC window.stored
-            self.stored.swap(false, AcqRel);
+    /// Something was stored, if it was done.
+    #[inline(always)]
+    fn count_stores_if(&self, done: bool) -> bool {
+        if done {
+            self.count();
+            self.stores.note();
         }
+        done
     }
 }

@@ -29,7 +29,9 @@ const LOCKED: u8 = 4;
 const LOCKED_ALL: u8 = 5;
 
 /// Bits of a member.
-const SHARED: u8 = 1;
+/// Its lock is held by `MPI_Win_lock`, or will be asked for.
+const LOCK: u8 = 1;
+/// That lock is an exclusive one.
 const EXCLUSIVE: u8 = 2;
 /// Its lock is held, or was asked for.
 const HELD: u8 = 4;
@@ -40,6 +42,19 @@ const READY: u8 = 16;
 const CLAIMED: u8 = 32;
 /// Another thread waits for that.
 const AWAITED: u8 = 64;
+/// No member has it.
+const NEVER: u8 = 128;
+
+/// The bits that a member needs for an operation to go to it at once, and for a flush, in an epoch.
+const fn needed(access: u8) -> (u8, u8) {
+    match access {
+        FENCE => (0, NEVER),
+        STARTED => (IN_START | READY, NEVER),
+        LOCKED => (LOCK, LOCK),
+        LOCKED_ALL => (HELD, 0),
+        _ => (NEVER, NEVER),
+    }
+}
 
 /// What the program promises (`MPI_MODE_…`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -56,6 +71,9 @@ pub struct Assertion {
 #[derive(Debug)]
 pub(super) struct Epoch {
     access: AtomicU8,
+    /// What [`needed`] says of it.
+    for_operation: AtomicU8,
+    for_flush: AtomicU8,
     /// Members with a lock of their own.
     locks: AtomicU32,
     members: Box<[AtomicU8]>,
@@ -78,6 +96,8 @@ impl Epoch {
     pub(super) fn new(members: u32) -> Self {
         Self {
             access: AtomicU8::new(NONE),
+            for_operation: AtomicU8::new(NEVER),
+            for_flush: AtomicU8::new(NEVER),
             locks: AtomicU32::new(0),
             members: (0..members).map(|_| AtomicU8::new(0)).collect(),
             started: Mutex::default(),
@@ -106,19 +126,23 @@ impl Epoch {
     }
 
     /// Whether an operation to this member can go at once. False: more has to be looked at ([`Self::check_operation`]).
-    #[inline]
+    #[inline(always)]
     pub(super) fn is_ready(&self, rank: u32) -> bool {
-        let Some(member) = self.members.get(rank as usize) else {
-            return false;
-        };
-        let bits = member.load(Relaxed);
-        match self.access.load(Relaxed) {
-            LOCKED_ALL => bits & HELD != 0,
-            LOCKED => bits & (SHARED | EXCLUSIVE) != 0,
-            FENCE => true,
-            STARTED => bits & (IN_START | READY) == IN_START | READY,
-            _ => false,
-        }
+        self.has(rank, &self.for_operation)
+    }
+
+    #[inline(always)]
+    fn has(&self, rank: u32, needed: &AtomicU8) -> bool {
+        let member = self.members.get(rank as usize);
+        member.is_some_and(|bits| !bits.load(Relaxed) & needed.load(Relaxed) == 0)
+    }
+
+    /// This epoch is open now.
+    fn enter(&self, access: u8) {
+        let (for_operation, for_flush) = needed(access);
+        self.access.store(access, Relaxed);
+        self.for_operation.store(for_operation, Relaxed);
+        self.for_flush.store(for_flush, Relaxed);
     }
 
     /// Whether an operation may be called for this member. True: it can go at once; else something has to be asked or waited
@@ -127,12 +151,12 @@ impl Epoch {
     pub(super) fn check_operation(&self, rank: u32) -> Result<bool> {
         let bits = self.members[rank as usize].load(Relaxed);
         match self.access.load(Relaxed) {
-            LOCKED if bits & (SHARED | EXCLUSIVE) != 0 => Ok(true),
+            LOCKED if bits & LOCK != 0 => Ok(true),
             LOCKED_ALL => Ok(bits & HELD != 0),
             STARTED if bits & IN_START != 0 => Ok(bits & READY != 0),
             FENCE => Ok(true),
             FENCED => {
-                self.access.store(FENCE, Relaxed);
+                self.enter(FENCE);
                 Ok(true)
             }
             _ => Err(self.no_access(rank)),
@@ -212,7 +236,7 @@ impl Epoch {
     /// A fence was called.
     pub(super) fn end_fence(&self, assertion: Assertion) {
         let next = if assertion.no_succeed { NONE } else { FENCED };
-        self.access.store(next, Relaxed);
+        self.enter(next);
     }
 
     /// An access epoch to these members is started.
@@ -223,7 +247,7 @@ impl Epoch {
             self.set(*rank, IN_START | ready);
         }
         ranks.clone_into(&mut open(&self.started));
-        self.access.store(STARTED, Relaxed);
+        self.enter(STARTED);
         Ok(())
     }
 
@@ -243,7 +267,7 @@ impl Epoch {
         for rank in ranks {
             self.set(*rank, 0);
         }
-        self.access.store(NONE, Relaxed);
+        self.enter(NONE);
     }
 
     /// An exposure epoch for these members begins.
@@ -283,7 +307,7 @@ impl Epoch {
         if self.access.load(Relaxed) != LOCKED {
             return self.check_idle("MPI_Win_lock");
         }
-        if self.member(rank) & (SHARED | EXCLUSIVE) != 0 {
+        if self.member(rank) & LOCK != 0 {
             return Err(sync(format!(
                 "MPI_Win_lock for rank {rank} of the window, whose lock this rank holds; call MPI_Win_unlock before"
             )));
@@ -294,18 +318,18 @@ impl Epoch {
     /// A lock of this member is held; it was asked for if `held`.
     pub(super) fn lock(&self, rank: u32, kind: LockKind, held: bool) {
         let kind = match kind {
-            LockKind::Shared => SHARED,
-            LockKind::Exclusive => EXCLUSIVE,
+            LockKind::Shared => LOCK,
+            LockKind::Exclusive => LOCK | EXCLUSIVE,
         };
         self.set(rank, kind | if held { HELD } else { 0 });
         self.locks.fetch_add(1, Relaxed);
-        self.access.store(LOCKED, Relaxed);
+        self.enter(LOCKED);
     }
 
     /// The lock of this member that is held, if it was asked for.
     pub(super) fn locked(&self, rank: u32, call: &str) -> Result<Option<LockKind>> {
         let bits = self.member(rank);
-        if self.access.load(Relaxed) != LOCKED || bits & (SHARED | EXCLUSIVE) == 0 {
+        if self.access.load(Relaxed) != LOCKED || bits & LOCK == 0 {
             return Err(sync(format!(
                 "{call} for rank {rank} of the window, whose lock this rank does not hold; call MPI_Win_lock before"
             )));
@@ -322,7 +346,7 @@ impl Epoch {
     pub(super) fn unlock(&self, rank: u32) {
         self.set(rank, 0);
         if self.locks.fetch_sub(1, Relaxed) == 1 {
-            self.access.store(NONE, Relaxed);
+            self.enter(NONE);
         }
     }
 
@@ -337,7 +361,7 @@ impl Epoch {
         for rank in 0..self.members.len() as u32 {
             self.set(rank, bits);
         }
-        self.access.store(LOCKED_ALL, Relaxed);
+        self.enter(LOCKED_ALL);
     }
 
     /// Whether the locks of all are held.
@@ -395,30 +419,27 @@ impl Epoch {
         for member in &self.members {
             member.store(0, Relaxed);
         }
-        self.access.store(NONE, Relaxed);
+        self.enter(NONE);
     }
 
     /// Operations may be flushed: to this member, or to all.
     #[inline]
     pub(super) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
-        let access = self.access.load(Relaxed);
-        if access == LOCKED_ALL || access == LOCKED && rank.is_none_or(|rank| self.is_locked(rank))
-        {
-            return Ok(());
+        let may = match rank {
+            Some(rank) => self.may_flush(rank),
+            None => self.for_flush.load(Relaxed) != NEVER,
+        };
+        if may {
+            Ok(())
+        } else {
+            Err(self.no_flush(rank))
         }
-        Err(self.no_flush(rank))
     }
 
     /// Whether the lock of this member is held, by which operations to it are flushed.
-    #[inline]
+    #[inline(always)]
     pub(super) fn may_flush(&self, rank: u32) -> bool {
-        let access = self.access.load(Relaxed);
-        access == LOCKED_ALL || access == LOCKED && self.is_locked(rank)
-    }
-
-    #[inline]
-    fn is_locked(&self, rank: u32) -> bool {
-        self.member(rank) & (SHARED | EXCLUSIVE) != 0
+        self.has(rank, &self.for_flush)
     }
 
     #[cold]

@@ -3,7 +3,7 @@
 use weft_atomic::{Ordering, fence};
 
 use super::{Assertion, Window};
-use crate::coll::{self, Members};
+use crate::coll::Collective;
 use crate::error::Result;
 
 impl Window {
@@ -24,6 +24,6 @@ impl Window {
         // What was stored directly is there before anybody is told so.
         fence(Ordering::SeqCst);
         self.tell_counts(&mut self.engine());
-        self.comm.run(coll::barrier(&Members::of(&self.comm))?)
+        self.comm.run(Collective::Barrier)
     }
 }

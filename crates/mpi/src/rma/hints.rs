@@ -60,8 +60,8 @@ pub(super) fn change(info: &mut Info, given: &Info) -> Result<()> {
 /// Bytes from which on elements are combined many at a time.
 const COARSE: u64 = 64;
 
-/// Bytes that a member exposes above which that is so without a hint.
-const SMALL: u64 = 1024;
+/// Bytes that a member exposes above which that is so without a hint: a cache line of counters.
+const SMALL: u64 = 64;
 
 /// What the program says of it.
 pub(super) fn granularity(info: &Info) -> Granularity {

@@ -23,6 +23,7 @@ impl Window {
     pub fn lock(&self, kind: LockKind, rank: u32, assertion: Assertion) -> Result<()> {
         self.target(rank)?;
         self.epoch.check_lock(rank)?;
+        self.stores.drain();
         if !assertion.no_check {
             self.take_lock(rank, kind)?;
         }
@@ -38,6 +39,7 @@ impl Window {
         self.target(rank)?;
         let held = self.epoch.locked(rank, "MPI_Win_unlock")?;
         let mut outcome = self.flush_members(Some(rank));
+        self.stores.drain();
         if let Some(kind) = held {
             let released = self.give_back(rank, kind);
             outcome = outcome.and(released);
@@ -52,6 +54,7 @@ impl Window {
     /// As for [`Self::lock`].
     pub fn lock_all(&self, assertion: Assertion) -> Result<()> {
         self.epoch.check_lock_all()?;
+        self.stores.drain();
         self.epoch.lock_all(assertion);
         if assertion.no_check {
             return Ok(());
@@ -77,6 +80,7 @@ impl Window {
     pub fn unlock_all(&self) -> Result<()> {
         let ranks = self.epoch.locked_all()?;
         let mut outcome = self.flush_members(None);
+        self.stores.drain();
         for rank in ranks {
             let released = self.give_back(rank, LockKind::Shared);
             outcome = outcome.and(released);
@@ -265,7 +269,7 @@ impl Window {
     /// Waits until operations have been carried out: those to a member, or all.
     #[inline]
     pub(super) fn flush_members(&self, rank: Option<u32>) -> Result<()> {
-        self.order_stores();
+        self.stores.publish();
         let used = match rank {
             Some(rank) => self.targets[rank as usize].is_used(),
             None => self.used.load(Relaxed),

@@ -168,6 +168,7 @@ impl Target {
     }
 
     /// Its memory, if this rank has attached it.
+    #[inline(always)]
     pub(super) fn attached(&self) -> Option<&Exposed> {
         self.attached.get()
     }

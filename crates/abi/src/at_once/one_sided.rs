@@ -1,0 +1,304 @@
+//! One-sided operations that end at once: on memory that this rank loads and stores itself.
+//!
+//! Few bytes are put and got without calling any function: to save registers for that costs as much as all the rest. What is
+//! longer, and the same otherwise, ends at once as well, in `put_long` and `get_long`.
+//!
+//! # Safety
+//! As for the [module above](super).
+
+use std::ffi::{c_int, c_void};
+
+use weft_mpi::datatype::Basic;
+use weft_mpi::op::Predefined;
+use weft_mpi::rma::{TargetElement, Window};
+use weft_sys::span::{Region, SHORT};
+
+use super::{LAST, MOST, bytes};
+use crate::check::{self, PAGE};
+use crate::{c, state};
+
+/// The window of a call.
+#[inline(always)]
+fn window(handle: c::Win) -> Option<&'static Window> {
+    if !state::may_end_at_once() {
+        return None;
+    }
+    check::find_window(handle).map(|win| &**win.window())
+}
+
+/// The bytes at the origin of a one-sided operation, if there are as many at the target.
+///
+/// # Safety
+/// As for [`weft_mpi::Buffer::new`].
+#[inline(always)]
+unsafe fn origin(
+    address: *mut c_void,
+    (count, datatype): (i64, c::Datatype),
+    (target_count, target_datatype): (i64, c::Datatype),
+) -> Option<Region> {
+    // SAFETY: as the caller promises.
+    let (origin, _) = unsafe { bytes(address, count, datatype) }?;
+    if (target_count, target_datatype) == (count, datatype) {
+        return Some(origin);
+    }
+    let (size, _) = state::dense(target_datatype);
+    // Of a datatype without a size nothing is known; that no count is negative follows from the product.
+    let few = size != 0 && target_count.cast_unsigned() <= MOST;
+    (few && target_count as usize * size == origin.len()).then_some(origin)
+}
+
+/// `MPI_Put` of few bytes.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn put(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr.cast_mut(), ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
+    if origin.len() > SHORT {
+        return false;
+    }
+    window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Put` of many bytes.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn put_long(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr.cast_mut(), ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
+    window.put_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Get` of few bytes.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn get(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr, ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
+    if origin.len() > SHORT {
+        return false;
+    }
+    window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Get` of many bytes.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn get_long(
+    origin_addr: *mut c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> bool {
+    let (ours, theirs) = (
+        (origin_count, origin_datatype),
+        (target_count, target_datatype),
+    );
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(origin_addr, ours, theirs) };
+    let (Some(window), Some(origin)) = (window(win), origin) else {
+        return false;
+    };
+    window.get_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+}
+
+/// `MPI_Accumulate`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+#[expect(clippy::too_many_arguments, reason = "those of the call")]
+pub unsafe fn accumulate(
+    origin_addr: *const c_void,
+    origin_count: i64,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: i64,
+    target_datatype: c::Datatype,
+    op: c::Op,
+    win: c::Win,
+) -> bool {
+    if (origin_count, origin_datatype) != (target_count, target_datatype) {
+        return false;
+    }
+    // SAFETY: as the caller promises.
+    let origin = unsafe { bytes(origin_addr.cast_mut(), origin_count, origin_datatype) };
+    let (Some((origin, _)), Some(window)) = (origin, window(win)) else {
+        return false;
+    };
+    let known = (
+        state::predefined_datatype(target_datatype),
+        state::predefined_kind(op),
+    );
+    let (Some(basic), Some(operation)) = known else {
+        return false;
+    };
+    // That one is for operations which fetch.
+    if operation == Predefined::NoOp {
+        return false;
+    }
+    let target = TargetElement {
+        rank: target_rank.cast_unsigned(),
+        displacement: target_disp as i64,
+        basic,
+    };
+    window.accumulate_at_once(&origin, &target, operation)
+}
+
+/// The bytes of one element.
+///
+/// # Safety
+/// As for [`weft_mpi::Buffer::new`].
+#[inline(always)]
+unsafe fn element(address: *const c_void, basic: Basic) -> Option<Region> {
+    let fits = address.addr().wrapping_sub(PAGE) <= LAST;
+    // SAFETY: the caller promises one element of the datatype at the address until the operation has ended (MPI 5.0,
+    // section 12.3.4).
+    fits.then(|| unsafe { Region::new(address.cast_mut().cast(), basic.size()) })
+}
+
+/// `MPI_Fetch_and_op`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    op: c::Op,
+    win: c::Win,
+) -> bool {
+    let Some(window) = window(win) else {
+        return false;
+    };
+    let known = (
+        state::predefined_datatype(datatype),
+        state::predefined_kind(op),
+    );
+    let (Some(basic), Some(operation)) = known else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let (source, result) = unsafe { (element(origin_addr, basic), element(result_addr, basic)) };
+    let Some(result) = result.filter(|_| source.is_some() || operation == Predefined::NoOp) else {
+        return false;
+    };
+    let target = TargetElement {
+        rank: target_rank.cast_unsigned(),
+        displacement: target_disp as i64,
+        basic,
+    };
+    window.fetch_and_op_at_once(&target, operation, source, result)
+}
+
+/// `MPI_Compare_and_swap`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    win: c::Win,
+) -> bool {
+    let (Some(window), Some(basic)) = (window(win), state::predefined_datatype(datatype)) else {
+        return false;
+    };
+    // SAFETY: as the caller promises.
+    let sides = unsafe {
+        (
+            element(compare_addr, basic),
+            element(origin_addr, basic),
+            element(result_addr, basic),
+        )
+    };
+    let (Some(compare), Some(new), Some(result)) = sides else {
+        return false;
+    };
+    let target = TargetElement {
+        rank: target_rank.cast_unsigned(),
+        displacement: target_disp as i64,
+        basic,
+    };
+    window.compare_and_swap_at_once(&target, [&compare, &new, &result])
+}
+
+/// `MPI_Win_flush`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn win_flush(rank: c_int, win: c::Win) -> bool {
+    window(win).is_some_and(|window| window.flush_at_once(rank.cast_unsigned()))
+}

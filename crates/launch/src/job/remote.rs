@@ -406,11 +406,12 @@ impl<'a> RemoteHosts<'a> {
 impl RemoteHosts<'_> {
     /// No rank can ever go on.
     fn tell_deadlock(&mut self, found: &Standstill) -> Vec<Event> {
+        // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+        let number = process::SIGSTOP;
+        self.agents.say_to_all(&ToAgent::Signal { number });
         if self.plan.on_deadlock != OnDeadlock::Stop {
             return deadlock::report(found, None);
         }
-        let number = process::SIGSTOP;
-        self.agents.say_to_all(&ToAgent::Signal { number });
         let running = self.ranks.running().map(|(agent, one)| {
             let host = self.agents.agent(agent).name();
             format!("{} on {host} (rank {})", one.process, one.rank)

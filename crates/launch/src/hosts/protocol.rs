@@ -431,6 +431,7 @@ fn check_status(rank: u32, status: i32) -> Result<(), Wrong> {
 mod tests {
     use super::*;
     use crate::hosts::message::{LaterProcess, LaterProcesses};
+    use weft_mpi::waits::RankWaits;
 
     fn hello() -> FromAgent {
         FromAgent::Hello(Hello {
@@ -532,6 +533,45 @@ mod tests {
         ] {
             assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
         }
+    }
+
+    #[test]
+    fn it_says_what_ranks_wait_for_once_for_each_inquiry() {
+        let waits = |rank, inquiry| FromAgent::Waits {
+            rank,
+            waits: Box::new(RankWaits {
+                inquiry,
+                ..RankWaits::default()
+            }),
+        };
+        let inquire = |number| ToAgent::Inquire {
+            number,
+            full: false,
+        };
+        let mut agent = assigned();
+        agent.said(&inquire(1));
+        assert_eq!(agent.heard(&waits(2, 1)), Ok(()));
+        agent.said(&inquire(2));
+        // One was late.
+        for message in [waits(3, 1), waits(3, 2), waits(2, 2)] {
+            assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+        for message in [waits(2, 2), waits(2, 3), waits(2, 0), waits(4, 2)] {
+            let mut agent = assigned();
+            agent.said(&inquire(2));
+            assert_eq!(agent.heard(&waits(2, 2)), Ok(()));
+            assert!(agent.heard(&message).is_err(), "{message:?}");
+        }
+        let rest = FromAgent::Rest { shown: Some(7) };
+        assert_eq!(agent.heard(&rest), Ok(()));
+        let ToAgent::Start(mut assignment) = start() else {
+            unreachable!("see above");
+        };
+        assignment.watched = false;
+        let mut agent = Protocol::new();
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        agent.said(&ToAgent::Start(assignment));
+        assert!(agent.heard(&rest).is_err(), "nobody wants to know");
     }
 
     #[test]

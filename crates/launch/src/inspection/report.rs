@@ -293,7 +293,15 @@ mod tests {
                     host: Some("there".into()),
                     ..rank(None)
                 },
-                &["on there"],
+                &["on there does not say"],
+            ),
+            (
+                RankReport {
+                    host: Some("there".into()),
+                    waits: waits(1),
+                    ..rank(None)
+                },
+                &["on there waits: MPI_Recv"],
             ),
             (RankReport::default(), &["not there yet"]),
         ] {

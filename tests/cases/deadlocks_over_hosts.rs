@@ -18,8 +18,8 @@ fn over_a_network(case: &Case) -> bool {
             .any(|word| of_shared_memory.contains(&&**word))
 }
 
-/// A number of ranks that hosts of two can have, which do not take long to start here.
-fn on_two_hosts(case: &Case) -> bool {
+/// A part of them: those of few ranks.
+fn of_few_ranks(case: &Case) -> bool {
     over_a_network(case) && case.ranks <= 5
 }
 
@@ -56,9 +56,36 @@ fn the_same_on_two_hosts() {
         command.args(["-n", &ranks.to_string()]);
         command
     };
-    check_by("tests/wrong", "deadlock-", &on_two_hosts, &launch);
-    check_by("tests/right", "waits", &on_two_hosts, &launch);
-    check_by("tests/right", "threads-", &on_two_hosts, &launch);
+    check_by("tests/wrong", "deadlock-", &of_few_ranks, &launch);
+    check_by("tests/right", "waits", &of_few_ranks, &launch);
+    check_by("tests/right", "threads-", &of_few_ranks, &launch);
+}
+
+/// A message that does not get through is on its way for as long as its connection is tried: all ranks sleep meanwhile, and
+/// nobody is accused.
+#[test]
+fn what_the_network_holds_up_is_waited_for() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let launcher = installation().join("bin/mpiexec");
+    let program = build("tests/right/waits.c", &["-g", "-pthread"]);
+    let mut start = network.on(0, &launcher.to_string_lossy());
+    start
+        .args(network.everywhere(1))
+        .arg(&program)
+        .arg("bounces");
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| run(&mut start, LIMIT));
+        // The ranks talk for more than a second.
+        std::thread::sleep(Duration::from_millis(500));
+        network.set_line(1, false);
+        std::thread::sleep(Duration::from_millis(2500));
+        network.set_line(1, true);
+        let ended = running.join().expect("no panic");
+        ended.expect_success();
+        assert_eq!(ended.err, "", "{ended:?}");
+    });
 }
 
 /// The processes stay on all hosts, and are named with their hosts.

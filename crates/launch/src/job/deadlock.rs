@@ -290,3 +290,6 @@ impl DeadlockWatch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

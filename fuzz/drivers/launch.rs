@@ -8,6 +8,7 @@ use weft_launch::hosts::message::{
 };
 use weft_launch::hosts::protocol::Protocol;
 use weft_launch::mapping::{HostSlots, distribute};
+use weft_mpi::waits::RankWaits;
 
 use super::script::Script;
 
@@ -65,9 +66,10 @@ fn converse(script: &mut Script<'_>) {
     let mut refused = false;
     let (mut sent, mut taken) = (0, 0);
     let mut at_fence = false;
+    let (mut asked, mut answered) = (0, Vec::new());
     while !script.is_over() {
         if script.byte().is_multiple_of(4) {
-            let message = match script.byte() % 8 {
+            let message = match script.byte() % 9 {
                 0 => ToAgent::End,
                 1..4 => ToAgent::Start(Box::new(Assignment {
                     key: [0; 32],
@@ -80,8 +82,13 @@ fn converse(script: &mut Script<'_>) {
                     room: 0,
                     first_later: 0,
                     capacity: 0,
+                    watched: true,
                 })),
                 4 | 5 => ToAgent::Fenced,
+                6 => ToAgent::Inquire {
+                    number: asked + u32::from(assigned),
+                    full: false,
+                },
                 _ => ToAgent::Input {
                     bytes: vec![0; usize::from(script.byte())],
                 },
@@ -91,6 +98,7 @@ fn converse(script: &mut Script<'_>) {
                 ToAgent::End => ending = true,
                 ToAgent::Start(_) => assigned |= greeted && !over,
                 ToAgent::Fenced => at_fence = false,
+                ToAgent::Inquire { number, .. } => asked = number,
                 ToAgent::Input { bytes } if assigned => sent += bytes.len() as u64,
                 _ => {}
             }
@@ -111,6 +119,7 @@ fn converse(script: &mut Script<'_>) {
             | FromAgent::NotStarted { rank, .. }
             | FromAgent::Output { rank, .. }
             | FromAgent::Told { rank, .. }
+            | FromAgent::Waits { rank, .. }
             | FromAgent::Exited { rank, .. } => vec![*rank],
             FromAgent::Put { values } => values.iter().map(|value| value.rank).collect(),
             _ => Vec::new(),
@@ -124,6 +133,11 @@ fn converse(script: &mut Script<'_>) {
                 exited.push(rank);
             }
             FromAgent::NotStarted { .. } => refused = true,
+            FromAgent::Waits { rank, waits } => {
+                let one = (rank, waits.inquiry);
+                assert!(waits.inquiry <= asked && !answered.contains(&one));
+                answered.push(one);
+            }
             FromAgent::InputTaken { bytes } => {
                 taken += bytes;
                 assert!(taken <= sent, "{taken} of {sent} bytes");
@@ -146,7 +160,7 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
     let rank = any[usize::from(script.byte() % 8)];
     let small = script.byte();
     let text = || "x".repeat(usize::from(small) * usize::from(small));
-    match script.byte() % 14 {
+    match script.byte() % 16 {
         0 | 1 => FromAgent::Hello(Hello {
             release: script.byte().into(),
             host: text(),
@@ -197,6 +211,16 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
         },
         11 => FromAgent::Fence,
         12 => FromAgent::Ended { clean: true },
+        13 => FromAgent::Rest {
+            shown: small.is_multiple_of(2).then_some(7),
+        },
+        14 => FromAgent::Waits {
+            rank,
+            waits: Box::new(RankWaits {
+                inquiry: u32::from(small % 4),
+                ..RankWaits::default()
+            }),
+        },
         _ => FromAgent::Leaving {
             signal: script.long() as i32,
         },

@@ -19,7 +19,13 @@
 //! ends with code 0 and nothing on standard error.
 #![allow(missing_docs)]
 
+#[path = "deadlocks_over_hosts.rs"]
+mod deadlocks_over_hosts;
+#[path = "../launch/network.rs"]
+mod network;
+
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -84,10 +90,9 @@ impl Case {
     }
 
     /// Runs it; what is not as it must be.
-    fn fails(&self, name: &str, program: &Path, is_right: bool) -> Option<String> {
-        let mut command = tool("mpiexec");
+    fn fails(&self, name: &str, program: &Path, is_right: bool, launch: &Launch) -> Option<String> {
+        let mut command = launch(self.ranks);
         command
-            .args(["-n", &self.ranks.to_string()])
             .args(&self.options)
             .arg(program)
             .args(&self.arguments);
@@ -143,7 +148,20 @@ fn programs(folder: &str, group: &str) -> Vec<PathBuf> {
     found
 }
 
+/// Starts so many ranks, of what is appended.
+type Launch = dyn Fn(u32) -> Command + Sync;
+
 fn check(folder: &str, group: &str) {
+    let launch = |ranks: u32| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", &ranks.to_string()]);
+        command
+    };
+    check_by(folder, group, &|_| true, &launch);
+}
+
+/// As [`check`], of those cases that are `wanted`, started in another way.
+fn check_by(folder: &str, group: &str, wanted: &dyn Fn(&Case) -> bool, launch: &Launch) {
     let mut cases = Vec::new();
     for path in programs(folder, group) {
         let name = path
@@ -152,7 +170,7 @@ fn check(folder: &str, group: &str) {
             .to_string_lossy()
             .into_owned();
         let program = build(&format!("{folder}/{name}"), &["-g", "-pthread"]);
-        let all = Case::all_of(&path).into_iter();
+        let all = Case::all_of(&path).into_iter().filter(|case| wanted(case));
         cases.extend(all.map(|case| (name.clone(), program.clone(), case)));
     }
     cases.reverse();
@@ -162,7 +180,7 @@ fn check(folder: &str, group: &str) {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some((name, program, case)) = { left.lock().expect("no panic").pop() } {
-                    let failure = case.fails(&name, &program, folder.ends_with("right"));
+                    let failure = case.fails(&name, &program, folder.ends_with("right"), launch);
                     failures.lock().expect("no panic").extend(failure);
                 }
             });

@@ -173,9 +173,7 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
 /// Begins a session.
 pub fn begin_session() -> Checked<()> {
     let _change = open(&CHANGE);
-    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
-        .launcher
-        .initialised();
+    ensure_for_any_thread()?.launcher.initialised();
     SESSIONS.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
@@ -206,9 +204,7 @@ static SERVICES: AtomicU32 = AtomicU32::new(0);
 /// Begins to use the services.
 pub fn begin_services() -> Checked<()> {
     let _change = open(&CHANGE);
-    ensure_runtime(k::MPI_THREAD_MULTIPLE)?
-        .launcher
-        .initialised();
+    ensure_for_any_thread()?.launcher.initialised();
     SERVICES.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
@@ -239,6 +235,13 @@ pub fn end_services() -> bool {
     }
     SERVICES.fetch_sub(1, Ordering::AcqRel);
     true
+}
+
+/// As [`ensure_runtime`], for what any thread may use, whatever `MPI_Init_thread` has been told.
+fn ensure_for_any_thread() -> Checked<&'static Runtime> {
+    let runtime = ensure_runtime(k::MPI_THREAD_MULTIPLE)?;
+    runtime.process.one_thread_calls(false);
+    Ok(runtime)
 }
 
 /// The runtime, made if there is none. The caller holds `CHANGE`.
@@ -275,6 +278,8 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .process
         .connections()
         .tell(|connected| runtime.launcher.connected(connected));
+    let is_one = [k::MPI_THREAD_SINGLE, k::MPI_THREAD_FUNNELED].contains(&thread_level);
+    runtime.process.one_thread_calls(is_one);
     runtime.process.hear_waits(|mut waits| {
         waits.communicators = names::communicators(waits.contexts());
         runtime.launcher.waits(&waits);

@@ -249,6 +249,12 @@ impl<'a, T, K: Kernel> Guard<'a, T, K> {
         self.biased.is_contended()
     }
 
+    /// Whether one thread alone has ever taken it.
+    #[must_use]
+    pub fn is_by_bias(&self) -> bool {
+        self.held.is_none()
+    }
+
     /// If others wait, lets one of them have it, and takes it again after: see
     /// [`Guard::hand_over`](crate::lock::Guard::hand_over).
     pub fn hand_over(mut self, kernel: &'a K) -> Self {

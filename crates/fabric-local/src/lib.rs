@@ -44,7 +44,8 @@ use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::shared::BlocksOfProcess;
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
+    Uses,
 };
 
 use bell::{Awake, LocalBell};
@@ -347,6 +348,10 @@ impl Fabric for Local {
     /// What was taken for sending lies in the memory of the receiver already.
     fn is_flushed(&mut self) -> bool {
         true
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic::none()
     }
 
     fn farewell(&mut self) {}

@@ -48,7 +48,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 6;
+pub(crate) const VERSION: u32 = 7;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -180,6 +180,8 @@ pub(crate) struct Identity {
     pub member: AtomicU32,
     /// Not 0: its process is never at what others have in the segment, and is not waited for.
     pub aloof: AtomicU32,
+    /// How often its process has slept [elsewhere](crate::SleepElsewhere).
+    pub sleeps: AtomicU32,
 }
 
 /// One grant of a rank, see `portal/grants.rs`.

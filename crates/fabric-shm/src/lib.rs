@@ -77,6 +77,7 @@ mod respawnable;
 mod run_states;
 mod segment;
 mod shared_transfer;
+mod sleep_elsewhere;
 mod slots;
 mod watch;
 
@@ -86,4 +87,5 @@ pub use layout::{JobSize, MAX_RANKS, MOST_ADDRESSES, ProcessState, job_memory_si
 pub use options::{Options, Use};
 pub use respawnable::respawnable;
 pub use segment::{initialise, initialise_job};
+pub use sleep_elsewhere::SleepElsewhere;
 pub use watch::{Abort, Watch};

@@ -150,8 +150,12 @@ impl Watch {
         if states.awake(slots) > 0 || states.present(slots) == 0 {
             return None;
         }
-        let rings = |slot| u64::from(self.segment.control(slot).doorbell.rings());
-        Some(self.present().map(rings).sum())
+        let woken = |slot| {
+            let control = self.segment.control(slot);
+            let elsewhere = control.identity.sleeps.load(Ordering::Relaxed);
+            u64::from(control.doorbell.rings()) + u64::from(elsewhere)
+        };
+        Some(self.present().map(woken).sum())
     }
 
     /// Process slots that processes are in.

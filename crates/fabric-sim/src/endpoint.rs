@@ -7,7 +7,7 @@ use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
     SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Ticket, Token,
-    Uses,
+    Traffic, Uses,
 };
 
 use crate::grants::Transfer;
@@ -311,6 +311,11 @@ impl Fabric for SimEndpoint {
     /// What was taken for sending is the network's: it arrives whether or not its sender has ended.
     fn is_flushed(&mut self) -> bool {
         true
+    }
+
+    /// Who wants to know what is on its way asks the machine, or counts.
+    fn traffic(&self) -> Traffic {
+        Traffic::none()
     }
 
     fn farewell(&mut self) {}

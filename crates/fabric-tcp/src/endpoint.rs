@@ -17,7 +17,8 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
+    Uses,
 };
 use weft_secure::Refusals;
 
@@ -527,6 +528,14 @@ impl<N: Network> Fabric for Tcp<N> {
             self.bell.hurry();
         }
         handed
+    }
+
+    fn traffic(&self) -> Traffic {
+        let (links, all_at_rest) = self.peers.traffic();
+        Traffic {
+            is_at_rest: all_at_rest && !self.connector.is_unsettled() && !self.connector.is_stale(),
+            links,
+        }
     }
 
     fn farewell(&mut self) {

@@ -267,6 +267,11 @@ impl Outgoing {
             .count()
     }
 
+    /// Counted frames that were begun in all: all of them, if [everything was handed over](Self::is_flushed).
+    pub fn begun(&self) -> u64 {
+        self.acknowledged + self.log.len() as u64
+    }
+
     /// How many counted frames were begun in all, and how many bytes of those are kept.
     #[cfg(test)]
     pub fn held(&self) -> (u64, usize) {
@@ -274,7 +279,7 @@ impl Outgoing {
             Sent::Control(length) => *length as usize,
             Sent::Chunk(_) => CHUNK_UNACKED,
         });
-        (self.acknowledged + self.log.len() as u64, bytes.sum())
+        (self.begun(), bytes.sum())
     }
 
     /// Bytes of the peer's frames that no message of ours has acknowledged.

@@ -12,7 +12,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{FabricError, Operation, Peer, Result, SignalTable, Sink, Token};
+use weft_fabric::{FabricError, LinkTraffic, Operation, Peer, Result, SignalTable, Sink, Token};
 
 use crate::link::Link;
 use crate::network::Network;
@@ -328,6 +328,19 @@ impl<N: Network> Peers<N> {
     pub fn are_handed_over(&self) -> bool {
         let sessions = self.begun.iter().filter_map(|peer| self.get(*peer));
         sessions.into_iter().all(Session::is_handed_over)
+    }
+
+    /// What was exchanged with each of them; and whether nothing is to be sent, mended or reported.
+    pub fn traffic(&self) -> (Vec<LinkTraffic>, bool) {
+        let sessions = self.begun.iter();
+        let sessions = sessions.filter_map(|peer| Some((*peer, self.get(*peer)?)));
+        let mut all_at_rest = self.fates.is_empty() && self.ended.is_empty();
+        let links = sessions.map(|(peer, session)| {
+            all_at_rest &= session.is_at_rest();
+            session.traffic(Peer(peer))
+        });
+        let links = links.collect();
+        (links, all_at_rest)
     }
 
     /// Says what was found out outside of a look; answers how many things.

@@ -16,7 +16,7 @@ pub mod life;
 use std::io;
 
 use weft_fabric::{
-    Operation, Peer, Posted, Region, SharedBytes, SignalTable, Sink, SyncKey, Token,
+    LinkTraffic, Operation, Peer, Posted, Region, SharedBytes, SignalTable, Sink, SyncKey, Token,
 };
 
 use crate::link::{Failure, Found, Link, Read};
@@ -337,6 +337,27 @@ impl<S: Stream> Session<S> {
             Life::Unconnected | Life::Selected(_) => {
                 self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged()
             }
+        }
+    }
+
+    /// What was exchanged with this peer. It survives a broken connection, as the frames do.
+    pub fn traffic(&self, peer: Peer) -> LinkTraffic {
+        LinkTraffic {
+            peer,
+            sent: self.out.begun(),
+            received: self.out.processed(),
+            is_over: self.goodbye_received || self.life.has_left(),
+        }
+    }
+
+    /// Whether all frames were handed to a connection that both sides use, or there are none and there is no connection to
+    /// be made.
+    pub fn is_at_rest(&self) -> bool {
+        match &self.life {
+            Life::Live(link) => self.out.is_flushed() && !link.has_failed(),
+            Life::Away | Life::Left => !self.is_needed(),
+            Life::Unconnected => self.generation == 0 && !self.is_needed(),
+            Life::Selected(_) => false,
         }
     }
 

@@ -6,6 +6,7 @@
 //!   play        one thread drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
 //!   notices     what messages of a play say of grants
 //!   model       what was taken for sending, and what must come of it
+//!   counts      what members count of their traffic, and what that proves
 //!   world       streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
 //!   conditions  where addresses lead, how quick and how reliable the network is
 //!   decoys      what addresses cost that do not work
@@ -25,6 +26,7 @@
 //! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
 mod conditions;
+mod counts;
 mod crowd;
 mod decoys;
 mod explore;

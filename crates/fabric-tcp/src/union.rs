@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Traffic, Uses,
     forward_bell,
 };
 use weft_sys::clock;
@@ -399,6 +399,11 @@ impl<L: Fabric> Fabric for Union<L> {
 
     fn is_flushed(&mut self) -> bool {
         self.local.is_flushed() && self.remote.is_flushed()
+    }
+
+    /// What ranks of this host exchange lies in their memory.
+    fn traffic(&self) -> Traffic {
+        self.remote.traffic()
     }
 
     fn farewell(&mut self) {

@@ -15,7 +15,7 @@
 /// impl<F: Fabric> Fabric for ToZero<F> {
 ///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, poll, grant, offer, revoke, get, put,
 ///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-///         is_asleep, wake, is_flushed, farewell);
+///         is_asleep, wake, is_flushed, traffic, farewell);
 ///
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
@@ -190,6 +190,11 @@ macro_rules! forward_fabric {
     ($this:ident => $to:expr; farewell) => {
         fn farewell(&mut $this) {
             $to.farewell();
+        }
+    };
+    ($this:ident => $to:expr; traffic) => {
+        fn traffic(&$this) -> $crate::Traffic {
+            $to.traffic()
         }
     };
     ($this:ident => $to:expr; $unknown:ident) => {

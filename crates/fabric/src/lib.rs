@@ -41,6 +41,7 @@ mod membership;
 pub mod shared;
 mod signals;
 pub mod trace;
+pub mod traffic;
 pub mod waiting;
 
 use std::fmt;
@@ -51,6 +52,7 @@ pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use membership::Membership;
 pub use shared::{SharedBlock, SharedKey};
 pub use signals::SignalTable;
+pub use traffic::{LinkTraffic, Traffic};
 pub use weft_sys::SharedMemory;
 pub use weft_sys::span::{Region, SharedBytes};
 
@@ -425,6 +427,10 @@ pub trait Fabric: Send {
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.
     fn is_flushed(&mut self) -> bool;
+
+    /// What is on its way between this member and its peers over a network, for who proves that nobody can go on. What is
+    /// stored in memory that the receiver looks at is not: its look finds it.
+    fn traffic(&self) -> Traffic;
 
     /// Tells the peers that this process may end from now on: an end after this is no loss to them. It is
     /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.

@@ -332,7 +332,8 @@ impl Sink for RecordingSink<'_> {
 
 impl<F: Fabric> Fabric for Traced<F> {
     forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, offer, signals, forget,
-        shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_flushed, farewell);
+        shares_memory, allocate_shared, release_shared, attach_shared, is_asleep, wake, is_flushed, traffic,
+        farewell);
 
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         let answer = self.inner.try_send(to, head, data);

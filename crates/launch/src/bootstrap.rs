@@ -148,6 +148,11 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         let _ = counters;
     }
 
+    /// Whether the launcher may inquire what this process waits for.
+    fn inquires(&self) -> bool {
+        false
+    }
+
     /// Tells the launcher what this process waits for, as its inquiry has asked. Launchers that ask nothing hear nothing.
     fn waits(&self, waits: &RankWaits) {
         let _ = waits;

@@ -12,6 +12,8 @@
 //! memory of each host before any of them goes on. The same for programs of MPI and for those that use the
 //! services alone.
 
+mod supervised;
+
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -20,6 +22,7 @@ use weft_fabric_shm::{Addresses, ProcessState, Shm};
 use weft_fabric_tcp::{Card, Config, Directory, Listen, LocalRanks, Opening, Tcp, Union};
 use weft_secure::Key;
 
+use self::supervised::Supervised;
 use crate::bootstrap::{BootstrapError, JobAnswer, JobRequest, Launcher};
 
 /// Names of what ranks tell each other.
@@ -108,9 +111,13 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
         return Ok(Box::new(union));
     }
     local.stand_aloof();
+    let place = local.sleep_elsewhere();
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.push(local);
-    Ok(Box::new(remote))
+    Ok(match launcher.inquires() {
+        true => Box::new(Supervised::new(remote, place)),
+        false => Box::new(remote),
+    })
 }
 
 /// Members of the job's fabric: the ranks that it starts with, and behind them the room of each host.

@@ -340,6 +340,11 @@ impl Engine {
         self.core.inquiry.listen(listener);
     }
 
+    /// Whether one thread of the program makes all calls, as it has said.
+    pub(crate) fn one_thread_calls(&mut self, does: bool) {
+        self.core.inquiry.one_thread_calls(does);
+    }
+
     /// From this size on a message is pulled.
     pub(crate) fn eager_limit(&self) -> usize {
         self.eager

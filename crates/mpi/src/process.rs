@@ -344,6 +344,12 @@ impl Process {
         self.lock().hear_waits(Arc::new(listener));
     }
 
+    /// Whether one thread of the program makes all calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`): what other threads do ends
+    /// none of its waits then. It is believed until another one calls.
+    pub fn one_thread_calls(&self, does: bool) {
+        self.lock().one_thread_calls(does);
+    }
+
     /// The bytes up to which a message goes with its envelope.
     #[must_use]
     pub fn eager_limit(&self) -> usize {

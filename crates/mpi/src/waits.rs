@@ -13,14 +13,21 @@
 //! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
 //! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
 //! None has left its sleep since, so none has sent anything since. If each of them [depends on
-//! others](RankWaits::depends_on_others) alone, nobody is left who could. A network, on which messages are on their way
-//! for a while, needs more than this.
+//! others](RankWaits::depends_on_others) alone, nobody is left who could.
+//!
+//! On a network messages are on their way for a while, where no look finds them. So each also tells what it has exchanged
+//! with whom ([`Link`]). None has sent or received anything between its two answers, so the counts of the second ones hold at
+//! the moment between the inquiries, for all at once; if they [agree](nothing_is_on_its_way), nothing was on its way
+//! then (Mattern's double count, link by link).
 //!
 //! Plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named by their
 //! number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. Whoever reads them from another
 //! process bounds them first: nothing in them is used for anything but telling.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
+use weft_fabric::{LinkTraffic, Peer, traffic};
 
 /// Waits, operations and messages of each kind that are told at most; further ones are counted.
 pub const MOST: usize = 64;
@@ -36,8 +43,11 @@ pub struct RankWaits {
     pub other_threads: u32,
     /// Whether something outside of MPI may end one of the waits: another thread, a file, the launcher.
     pub awaits_outside: bool,
-    /// Messages and transfers that this rank has begun and that have not left it, or are on their way.
+    /// Messages and transfers that this rank has begun and that have not left it, or are on their way; connections that are
+    /// being made or mended.
     pub under_way: u32,
+    /// What it has exchanged with others over a network; nothing of what goes through memory.
+    pub links: Vec<Link>,
     /// What its threads wait for, and some of its fibers.
     pub waits: Vec<Wait>,
     /// Further ones, not told.
@@ -48,6 +58,55 @@ pub struct RankWaits {
     pub more_unreceived: u32,
     /// The communicators named above by their context.
     pub communicators: Vec<CommunicatorName>,
+}
+
+/// What a rank has exchanged with another one over a network.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Link {
+    /// With whom.
+    pub peer: u32,
+    /// Frames that it has sent.
+    pub sent: u64,
+    /// Frames that it has received.
+    pub received: u64,
+    /// The other one has said that it may end, and nothing since.
+    pub is_over: bool,
+}
+
+impl From<LinkTraffic> for Link {
+    fn from(found: LinkTraffic) -> Self {
+        Self {
+            peer: found.peer.0,
+            sent: found.sent,
+            received: found.received,
+            is_over: found.is_over,
+        }
+    }
+}
+
+impl From<Link> for LinkTraffic {
+    fn from(told: Link) -> Self {
+        Self {
+            peer: Peer(told.peer),
+            sent: told.sent,
+            received: told.received,
+            is_over: told.is_over,
+        }
+    }
+}
+
+/// Whether nothing was on its way to any of these ranks over a network, at a moment at which all that they have counted held.
+/// `answers` are those of all ranks that can still send.
+#[must_use]
+pub fn nothing_is_on_its_way(answers: &BTreeMap<u32, RankWaits>) -> bool {
+    let links = |waits: &RankWaits| waits.links.iter().copied().map(LinkTraffic::from).collect();
+    let told: Vec<(Peer, Vec<LinkTraffic>)> = answers
+        .iter()
+        .map(|(rank, waits)| (Peer(*rank), links(waits)))
+        .collect();
+    let members: Vec<(Peer, &[LinkTraffic])> =
+        told.iter().map(|(peer, links)| (*peer, &**links)).collect();
+    traffic::agree(&members)
 }
 
 /// One thread or fiber that waits in a call.

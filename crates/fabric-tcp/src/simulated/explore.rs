@@ -12,6 +12,7 @@ pub struct Tally {
     pub items: usize,
     pub transfers: usize,
     pub generations: u32,
+    pub proofs: usize,
 }
 
 fn steps_of(seed: u64) -> usize {

@@ -11,6 +11,7 @@ use weft_fabric::{Fabric, FabricError, Operation, Peer, Posted, Rights, SyncKey,
 use weft_secure::Key;
 
 use super::conditions::Route;
+use super::counts::Counts;
 use super::explore::Tally;
 use super::model::{Event, Item, LONGEST, Model, Recorder, Wrong, bytes};
 use super::notices::{Notice, Notices};
@@ -104,6 +105,7 @@ pub(super) struct Play {
     pub(super) model: Model,
     numbers: usize,
     notices: Notices,
+    counts: Counts,
     /// Who has said goodbye and is about to end.
     leaving: Option<usize>,
 }
@@ -183,6 +185,7 @@ impl Play {
             model: Model::default(),
             numbers: 0,
             notices: Notices::default(),
+            counts: Counts::new(ranks),
             leaving: None,
         }
     }
@@ -224,6 +227,7 @@ impl Play {
             return Ok(false);
         };
         self.numbers += 1;
+        self.counts.act(from);
         let number = self.numbers;
         let (item, posted) = match message {
             Some(length) => {
@@ -265,6 +269,7 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[owner] else {
             return Ok(());
         };
+        self.counts.act(owner);
         let Ok(token) = fabric.grant(memory.region(), to, rights, uses) else {
             return Ok(());
         };
@@ -295,6 +300,7 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[owner] else {
             return Ok(());
         };
+        self.counts.act(owner);
         let peer = Peer(to as u32);
         let Ok(token) = fabric.grant(memory.region(), Some(peer), rights, uses) else {
             return Ok(());
@@ -430,6 +436,7 @@ impl Play {
         let Some(fabric) = &mut self.fabrics[asker] else {
             return Ok(());
         };
+        self.counts.act(asker);
         let (peer, region) = (Peer(owner as u32), memory.region());
         let posted = match put {
             true => fabric.put(peer, token, offset as u64, region, operation),
@@ -481,6 +488,7 @@ impl Play {
         let number = open[self.random.random_range(0..open.len())];
         let grant = &self.model.grants[number];
         if let Some(fabric) = &mut self.fabrics[grant.owner] {
+            self.counts.act(grant.owner);
             let live = fabric.revoke(grant.token);
             self.note(|| format!("grant {number} is revoked: {live}"));
             self.model.revoked(number);
@@ -493,6 +501,14 @@ impl Play {
         };
         let mut recorder = Recorder::default();
         let found = fabric.poll(&mut recorder, budget);
+        let traffic = fabric.traffic();
+        let heard = recorder.events.len();
+        if !self.counts.look(rank, found, heard, traffic) {
+            return Err(format!(
+                "the counts of all have proven that nothing comes, and rank {rank} hears {:?}",
+                recorder.events
+            ));
+        }
         for event in recorder.events {
             self.note(|| format!("rank {rank} hears {event:?}"));
             if let Event::Item(_, Item::Message { number, .. }) = event {
@@ -581,12 +597,23 @@ impl Play {
         if locked(&self.world).poisoned {
             return Err("memory was sent that is not lent any more".into());
         }
+        self.prove();
         Ok(())
+    }
+
+    /// Whether the counts of those that live prove that nothing comes any more.
+    fn prove(&mut self) -> bool {
+        let proven = self.counts.prove(|rank| self.fabrics[rank].is_some());
+        if proven {
+            self.note(|| "the counts prove that nothing comes".into());
+        }
+        proven
     }
 
     fn bid_farewell(&mut self) {
         let rank = self.random.random_range(0..self.ranks());
         if let Some(fabric) = &mut self.fabrics[rank] {
+            self.counts.act(rank);
             fabric.farewell();
             self.note(|| format!("rank {rank} says goodbye"));
         }
@@ -695,6 +722,7 @@ impl Play {
         self.note(|| format!("rank {rank} ends"));
         // Its memory is gone: nothing moves there.
         self.model.ended.push(rank);
+        self.counts.act(rank);
         if let Some(fabric) = self.fabrics[rank].take() {
             fabric.die();
         }
@@ -706,6 +734,7 @@ impl Play {
         };
         let reached = |peer: &usize| fabric.inspect(*peer).is_some_and(|it| it.generation > 0);
         let spoken: Vec<usize> = (0..fabric.peers() as usize).filter(reached).collect();
+        self.counts.act(rank);
         fabric.farewell();
         self.note(|| format!("rank {rank} says goodbye and leaves"));
         self.leaving = Some(rank);
@@ -775,11 +804,19 @@ impl Play {
             Ending::Die => self.end(last),
             Ending::Sever => {
                 self.model.severed = true;
+                (0..self.ranks()).for_each(|rank| self.counts.act(rank));
                 locked(&self.world).sever(PATIENCE);
             }
         }
         self.settle(|_| false)?;
         self.model.at_rest()?;
+        if !self.prove() {
+            return Err(format!(
+                "all is at rest, and the counts do not say so: {:?}",
+                self.counts
+            ));
+        }
+        tally.proofs += self.counts.proofs;
         if ending == Ending::Quiet {
             self.agreed()?;
         }

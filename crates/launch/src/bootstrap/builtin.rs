@@ -270,6 +270,10 @@ impl Launcher for Builtin {
         self.control.tell(Told::Counters(places));
     }
 
+    fn inquires(&self) -> bool {
+        true
+    }
+
     fn waits(&self, waits: &RankWaits) {
         self.control.tell_waits(waits);
     }

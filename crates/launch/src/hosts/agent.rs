@@ -8,6 +8,7 @@
 mod input;
 mod later;
 mod outputs;
+mod rest;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -31,6 +32,7 @@ use crate::signals::{HANDLED, ends_programs};
 use input::RankInput;
 use later::LaterStart;
 use outputs::RankOutputs;
+use rest::Rest;
 
 /// How long everything has at most to disappear once it was killed.
 const END: Duration = Duration::from_secs(2);
@@ -79,6 +81,10 @@ struct Agent {
     input: RankInput,
     /// What ranks run, and where they are started that others ask for.
     later: LaterStart,
+    /// Whether all ranks sleep; `None` if the head does not want to know.
+    rest: Option<Rest>,
+    /// The last inquiry: its number among the ranks here, and that of the head.
+    inquiry: (u32, u32),
 }
 
 /// Attends to the ranks that the head assigns, until the job is over. `liveness` closes when our guard is
@@ -126,6 +132,8 @@ pub fn run(
         outputs: RankOutputs::default(),
         input: RankInput::default(),
         later: LaterStart::new(&assignment, own.clone()),
+        rest: assignment.watched.then(|| Rest::new(Instant::now())),
+        inquiry: (0, 0),
     };
     agent.start(assignment, own);
     let exit = agent.attend();
@@ -332,8 +340,11 @@ impl Agent {
 
     /// Waits for something to happen, and attends to it.
     fn turn(&mut self) -> Result<Option<Stop>, LinkError> {
-        let until = self.supervision.link.next_look();
         let now = Instant::now();
+        self.tell_rest(now);
+        let rest = self.rest.iter().map(Rest::next_look);
+        let link = self.supervision.link.next_look();
+        let until = rest.fold(link, Instant::min);
         // What came together with something else is waited for by nobody.
         if let Some(stop) = self.obey_all()? {
             return Ok(Some(stop));
@@ -406,6 +417,16 @@ impl Agent {
         Ok(None)
     }
 
+    /// Tells the head whether all ranks sleep, if it wants to know and that has changed.
+    fn tell_rest(&mut self, now: Instant) {
+        let Some(rest) = &mut self.rest else {
+            return;
+        };
+        if let Some(shown) = rest.look(now, || self.ranks.rest()) {
+            self.say(&FromAgent::Rest { shown });
+        }
+    }
+
     fn obey(&mut self, message: ToAgent) -> Result<Option<Stop>, LinkError> {
         let wrong = |text: &str| LinkError::Broken(text.into());
         match message {
@@ -436,6 +457,9 @@ impl Agent {
                 self.say(&FromAgent::AddressesRecorded);
             }
             ToAgent::AnnounceEnd { rank, in_order } => self.ranks.announce_end(rank, in_order),
+            ToAgent::Inquire { number, full } => {
+                self.inquiry = (self.ranks.inquire(full), number);
+            }
             ToAgent::EndRanks { ranks } => self.ranks.end_ranks(&ranks),
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
@@ -447,8 +471,15 @@ impl Agent {
         for event in events {
             match event {
                 Event::Told { rank, told } => self.say(&FromAgent::Told { rank, told }),
-                // Only a job on one host inquires so far.
-                Event::Waits { .. } => {}
+                Event::Waits { rank, mut waits } => {
+                    let (here, number) = self.inquiry;
+                    // Nobody waits for answers to those before.
+                    if waits.inquiry == here {
+                        waits.inquiry = number;
+                        let waits = Box::new(waits);
+                        self.say(&FromAgent::Waits { rank, waits });
+                    }
+                }
                 Event::Fence { values } => {
                     for values in portions(values) {
                         self.say(&FromAgent::Put { values });

@@ -10,6 +10,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use weft_mpi::waits::RankWaits;
 
 pub use crate::control::Told;
 pub use crate::exchange::PublishedValue;
@@ -17,7 +18,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 6;
+pub const RELEASE: u32 = 7;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -74,6 +75,13 @@ pub enum ToAgent {
     EndRanks {
         /// Which.
         ranks: Vec<u32>,
+    },
+    /// Ask the ranks there what they wait for.
+    Inquire {
+        /// The number of this inquiry: they grow.
+        number: u32,
+        /// Also where in the program.
+        full: bool,
     },
     /// Hand this signal on.
     Signal {
@@ -166,6 +174,18 @@ pub enum FromAgent {
     },
     /// It is recorded where processes are.
     AddressesRecorded,
+    /// Whether all ranks there sleep, if the head wants to know: with a number that changes when one is woken.
+    Rest {
+        /// Nothing: one is awake.
+        shown: Option<u64>,
+    },
+    /// What the threads of a rank wait for: the answer to an inquiry, whose number it names.
+    Waits {
+        /// Whose.
+        rank: u32,
+        /// What.
+        waits: Box<RankWaits>,
+    },
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,
     /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
@@ -261,6 +281,8 @@ pub struct Assignment {
     pub first_later: u32,
     /// How many processes the job may have.
     pub capacity: u32,
+    /// Say when all ranks there sleep.
+    pub watched: bool,
 }
 
 /// A [`Program`] as it travels.
@@ -345,6 +367,7 @@ mod tests {
             room: 0,
             first_later: 0,
             capacity: 0,
+            watched: true,
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

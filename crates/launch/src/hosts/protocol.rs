@@ -58,6 +58,9 @@ struct Assigned {
     asked_room: u32,
     asked_start: Vec<Vec<u32>>,
     asked_record: u32,
+    /// It is to say when its ranks sleep; the last inquiry.
+    watched: bool,
+    inquiry: u32,
 }
 
 #[derive(Debug)]
@@ -68,6 +71,8 @@ struct Rank {
     exited: bool,
     /// Standard output and standard error.
     closed: [bool; 2],
+    /// The last inquiry that it has answered.
+    answered: u32,
 }
 
 impl Rank {
@@ -78,6 +83,7 @@ impl Rank {
             refused: false,
             exited: false,
             closed: [false; 2],
+            answered: 0,
         }
     }
 }
@@ -104,6 +110,9 @@ impl Protocol {
             }
             (ToAgent::Fenced, Phase::Assigned(assigned)) => assigned.at_fence = false,
             (ToAgent::AskRoom, Phase::Assigned(assigned)) => assigned.asked_room += 1,
+            (ToAgent::Inquire { number, .. }, Phase::Assigned(assigned)) => {
+                assigned.inquiry = *number;
+            }
             (ToAgent::RecordAddresses { .. }, Phase::Assigned(assigned)) => {
                 assigned.asked_record += 1;
             }
@@ -175,6 +184,8 @@ impl Assigned {
             asked_room: 0,
             asked_start: Vec::new(),
             asked_record: 0,
+            watched: assignment.watched,
+            inquiry: 0,
         }
     }
 
@@ -346,6 +357,21 @@ impl Assigned {
                 }
                 None => Err("it has recorded where processes are, and was not told".into()),
             },
+            FromAgent::Rest { .. } if !self.watched => {
+                Err("it says whether its ranks sleep, and was not asked".into())
+            }
+            FromAgent::Rest { .. } => Ok(()),
+            FromAgent::Waits { rank, waits } => {
+                let (number, asked) = (waits.inquiry, self.inquiry);
+                let own = self.own(*rank)?;
+                if number > asked || number <= own.answered {
+                    return Err(format!(
+                        "it says what rank {rank} waits for, and was not asked"
+                    ));
+                }
+                own.answered = number;
+                Ok(())
+            }
             FromAgent::Hello(_)
             | FromAgent::Leaving { .. }
             | FromAgent::Ended { .. }
@@ -405,6 +431,7 @@ fn check_status(rank: u32, status: i32) -> Result<(), Wrong> {
 mod tests {
     use super::*;
     use crate::hosts::message::{LaterProcess, LaterProcesses};
+    use weft_mpi::waits::RankWaits;
 
     fn hello() -> FromAgent {
         FromAgent::Hello(Hello {
@@ -427,6 +454,7 @@ mod tests {
             room: 0,
             first_later: 0,
             capacity: 0,
+            watched: true,
         }))
     }
 
@@ -505,6 +533,45 @@ mod tests {
         ] {
             assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
         }
+    }
+
+    #[test]
+    fn it_says_what_ranks_wait_for_once_for_each_inquiry() {
+        let waits = |rank, inquiry| FromAgent::Waits {
+            rank,
+            waits: Box::new(RankWaits {
+                inquiry,
+                ..RankWaits::default()
+            }),
+        };
+        let inquire = |number| ToAgent::Inquire {
+            number,
+            full: false,
+        };
+        let mut agent = assigned();
+        agent.said(&inquire(1));
+        assert_eq!(agent.heard(&waits(2, 1)), Ok(()));
+        agent.said(&inquire(2));
+        // One was late.
+        for message in [waits(3, 1), waits(3, 2), waits(2, 2)] {
+            assert_eq!(agent.heard(&message), Ok(()), "{message:?}");
+        }
+        for message in [waits(2, 2), waits(2, 3), waits(2, 0), waits(4, 2)] {
+            let mut agent = assigned();
+            agent.said(&inquire(2));
+            assert_eq!(agent.heard(&waits(2, 2)), Ok(()));
+            assert!(agent.heard(&message).is_err(), "{message:?}");
+        }
+        let rest = FromAgent::Rest { shown: Some(7) };
+        assert_eq!(agent.heard(&rest), Ok(()));
+        let ToAgent::Start(mut assignment) = start() else {
+            unreachable!("see above");
+        };
+        assignment.watched = false;
+        let mut agent = Protocol::new();
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        agent.said(&ToAgent::Start(assignment));
+        assert!(agent.heard(&rest).is_err(), "nobody wants to know");
     }
 
     #[test]

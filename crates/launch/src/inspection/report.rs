@@ -122,11 +122,7 @@ pub fn lines(job: &JobReport) -> Vec<String> {
 fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
     let (name, process) = (&rank.name, rank.process);
     if let Some(host) = &rank.host {
-        let host = printable(host);
-        lines.push(format!(
-            "rank {name}: process {process} on {host}, which is not asked; for its stack, there: gdb -p {process}"
-        ));
-        return;
+        return lines_of_other_host(rank, &printable(host), lines);
     }
     let activity = Activity::of(rank);
     let Some(state) = &rank.state else {
@@ -163,6 +159,27 @@ fn rank_lines(rank: &RankReport, lines: &mut Vec<String>) {
         "rank {name}: process {process} {}",
         outside(rank, activity, state)
     ));
+}
+
+/// Of a process on another host it is known what it says itself.
+fn lines_of_other_host(rank: &RankReport, host: &str, lines: &mut Vec<String>) {
+    let (name, process) = (&rank.name, rank.process);
+    let waits = rank.waits.as_deref().unwrap_or_default();
+    lines.push(match waits {
+        [] => format!(
+            "rank {name}: process {process} on {host} does not say that it waits in MPI; for its stack, there: gdb -p {process}"
+        ),
+        [only] => format!("rank {name}: process {process} on {host} waits: {}", wait(only)),
+        several => format!(
+            "rank {name}: process {process} on {host}, {} of its threads wait in MPI:",
+            several.len()
+        ),
+    });
+    if let [_, _, ..] = waits {
+        lines.extend(waits.iter().map(|one| format!("    {}", wait(one))));
+    }
+    let unreceived = rank.unreceived.iter();
+    lines.extend(unreceived.map(|text| format!("    not received there: {}", printable(text))));
 }
 
 /// What is known of a process that waits for nothing in MPI.
@@ -276,7 +293,15 @@ mod tests {
                     host: Some("there".into()),
                     ..rank(None)
                 },
-                &["on there"],
+                &["on there does not say"],
+            ),
+            (
+                RankReport {
+                    host: Some("there".into()),
+                    waits: waits(1),
+                    ..rank(None)
+                },
+                &["on there waits: MPI_Recv"],
             ),
             (RankReport::default(), &["not there yet"]),
         ] {

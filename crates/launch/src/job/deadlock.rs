@@ -1,4 +1,4 @@
-//! Deadlock watch: finds out that no rank of a job on this host can ever go on, and proves it.
+//! Deadlock watch: finds out that no rank of a job can ever go on, and proves it.
 //!
 //! ```text
 //!   Resting ── all show themselves asleep, twice alike ──▶ Asked(First) ── all can only wait for each other
@@ -10,13 +10,15 @@
 //!                                                          Asked(Full) ──▶ Standstill, for the report
 //! ```
 //!
-//! Why two alike answers of all are a proof stands in [`weft_mpi::waits`].
+//! Why two alike answers of all are a proof, and what is counted where they talk over a network, stands in
+//! [`weft_mpi::waits`].
 //!
 //! Ranks that have finalised MPI cannot send any more, and are not asked. One that has not initialised it may still come: then
 //! nobody is accused.
 //!
 //! # Cost
-//! The watch looks at the segment a few times a second and asks only when all sleep. If they need not be woken for long, it asks
+//! The watch looks a few times a second at what the memory of the job shows, on other hosts by their agents, and asks only
+//! when all sleep. If they need not be woken for long, it asks
 //! ever more rarely, until something has moved.
 
 mod graph;
@@ -25,9 +27,11 @@ mod report;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use weft_mpi::waits::RankWaits;
+use weft_mpi::waits::{self, RankWaits};
 
-use crate::rank_processes::RankProcesses;
+use super::outcome::Failure;
+use super::rank_hosts::Event;
+use crate::rank_processes::{RankProcesses, RunningRank};
 
 pub use report::Standstill;
 
@@ -35,8 +39,53 @@ pub use report::Standstill;
 const LOOK: Duration = Duration::from_millis(125);
 /// How long all ranks have to answer. One that is slower may still be judged later.
 const ANSWERS: Duration = Duration::from_millis(600);
+/// After an inquiry: how long what it has itself changed may take to show.
+const SETTLE: Duration = LOOK.saturating_mul(4);
 /// Longest time between inquiries while nothing moves.
 const RAREST: Duration = Duration::from_secs(30);
+
+/// Ranks that are watched: those of this host, or of all hosts of a job.
+pub trait WatchedRanks {
+    /// Those that were started, or will be, and have not ended.
+    fn running(&self) -> Vec<RunningRank>;
+
+    /// Whether all that are in MPI sleep, as far as they show, with a number that changes when one of them is woken.
+    fn rest(&self) -> Option<u64>;
+
+    /// Asks all of them what they wait for; with `full`, also where. The number of this inquiry.
+    fn inquire(&mut self, full: bool) -> u32;
+}
+
+impl WatchedRanks for &RankProcesses {
+    fn running(&self) -> Vec<RunningRank> {
+        RankProcesses::running(self).collect()
+    }
+
+    fn rest(&self) -> Option<u64> {
+        RankProcesses::rest(self)
+    }
+
+    fn inquire(&mut self, full: bool) -> u32 {
+        RankProcesses::inquire(self, full)
+    }
+}
+
+/// What is told of a standstill. `stopped`: the processes were stopped, and stay; else the job ends.
+pub fn report(found: &Standstill, stopped: Option<&[String]>) -> Vec<Event> {
+    let mut lines = found.lines();
+    if let Some(processes) = stopped {
+        lines.push(format!(
+            "  the processes are stopped (--on-deadlock=stop) and stay until this job is ended: {}",
+            processes.join(", ")
+        ));
+        return vec![Event::Note(lines.join("\n"))];
+    }
+    let summary = found.summary();
+    vec![
+        Event::Note(lines.join("\n")),
+        Event::Failed(Failure::Deadlock { summary }),
+    ]
+}
 
 /// What the watch has come to.
 enum State {
@@ -66,7 +115,7 @@ enum Round {
     Full,
 }
 
-/// The watch over the ranks of one host. See the [module page](self).
+/// The watch over the ranks of a job. See the [module page](self).
 pub struct DeadlockWatch {
     state: State,
     next: Instant,
@@ -75,6 +124,7 @@ pub struct DeadlockWatch {
     innocent: Option<u64>,
     pause: Duration,
     not_before: Instant,
+    settled: Instant,
 }
 
 impl DeadlockWatch {
@@ -86,6 +136,7 @@ impl DeadlockWatch {
             innocent: None,
             pause: LOOK,
             not_before: now,
+            settled: now,
         }
     }
 
@@ -113,7 +164,7 @@ impl DeadlockWatch {
     }
 
     /// Looks, if it is time to. Answers what was proven, once.
-    pub fn look(&mut self, now: Instant, processes: &RankProcesses) -> Option<Standstill> {
+    pub fn look(&mut self, now: Instant, ranks: &mut impl WatchedRanks) -> Option<Standstill> {
         if now < self.next {
             return None;
         }
@@ -121,11 +172,11 @@ impl DeadlockWatch {
         match std::mem::replace(&mut self.state, State::Over) {
             State::Over => None,
             State::Resting { shown } => {
-                self.state = self.rest(now, shown, processes);
+                self.state = self.rest(now, shown, ranks);
                 None
             }
             State::Asked(asked) => {
-                let (state, proven) = self.collect(now, asked, processes);
+                let (state, proven) = self.collect(now, asked, ranks);
                 self.state = state;
                 proven
             }
@@ -133,20 +184,21 @@ impl DeadlockWatch {
     }
 
     /// Nobody is asked: is it time to?
-    fn rest(&mut self, now: Instant, before: Option<u64>, processes: &RankProcesses) -> State {
-        let all_begun = processes
-            .running()
-            .all(|rank| rank.is_initialised || rank.is_finalised);
-        let shown = processes.rest().filter(|_| all_begun);
+    fn rest(&mut self, now: Instant, before: Option<u64>, ranks: &mut impl WatchedRanks) -> State {
+        let mut running = ranks.running().into_iter();
+        let all_begun = running.all(|rank| rank.is_initialised || rank.is_finalised);
+        let shown = ranks.rest().filter(|_| all_begun);
         let stays = shown.is_some() && shown == before;
         if stays {
             // What an inquiry itself has changed is seen here for the first time.
-            let innocent = *self.innocent.get_or_insert(shown.unwrap_or_default());
-            if Some(innocent) != shown {
-                self.forget();
+            if now >= self.settled {
+                let innocent = *self.innocent.get_or_insert(shown.unwrap_or_default());
+                if Some(innocent) != shown {
+                    self.forget();
+                }
             }
             if now >= self.not_before {
-                return self.ask(now, Round::First, BTreeMap::new(), processes);
+                return self.ask(now, Round::First, BTreeMap::new(), ranks);
             }
         } else if shown.is_none() {
             self.forget();
@@ -165,13 +217,13 @@ impl DeadlockWatch {
         now: Instant,
         round: Round,
         before: BTreeMap<u32, RankWaits>,
-        processes: &RankProcesses,
+        ranks: &mut impl WatchedRanks,
     ) -> State {
         let until = now + ANSWERS;
         self.next = until;
         State::Asked(Asked {
             round,
-            number: processes.inquire(round == Round::Full),
+            number: ranks.inquire(round == Round::Full),
             until,
             answers: BTreeMap::new(),
             before,
@@ -183,6 +235,7 @@ impl DeadlockWatch {
         self.pause = RAREST.min(self.pause * 2);
         self.not_before = now + self.pause;
         self.innocent = None;
+        self.settled = now + SETTLE;
         self.next = now + LOOK;
         State::Resting { shown: None }
     }
@@ -191,10 +244,10 @@ impl DeadlockWatch {
         &mut self,
         now: Instant,
         asked: Asked,
-        processes: &RankProcesses,
+        ranks: &mut impl WatchedRanks,
     ) -> (State, Option<Standstill>) {
-        let judged: Vec<u32> = processes
-            .running()
+        let running = ranks.running().into_iter();
+        let judged: Vec<u32> = running
             .filter(|rank| !rank.is_finalised)
             .map(|rank| rank.rank)
             .collect();
@@ -218,15 +271,25 @@ impl DeadlockWatch {
             self.next = asked.until;
             return (State::Asked(asked), None);
         }
+        let of_judged = |answers: &BTreeMap<u32, RankWaits>| {
+            let answers = answers.iter();
+            let answers = answers.filter(|(rank, _)| judged.contains(rank));
+            answers.map(|(rank, told)| (*rank, told.clone())).collect()
+        };
         match asked.round {
-            Round::First => (self.ask(now, Round::Second, asked.answers, processes), None),
-            Round::Second => (self.ask(now, Round::Full, asked.answers, processes), None),
+            Round::First => (self.ask(now, Round::Second, asked.answers, ranks), None),
+            // What they have counted held for all of them when the second inquiry began.
+            Round::Second if !waits::nothing_is_on_its_way(&of_judged(&asked.answers)) => {
+                (self.let_be(now), None)
+            }
+            Round::Second => (self.ask(now, Round::Full, asked.answers, ranks), None),
             Round::Full => {
-                let known = |rank: &u32| judged.contains(rank);
-                let mut answers = asked.answers;
-                answers.retain(|rank, _| known(rank));
+                let answers = of_judged(&asked.answers);
                 (State::Over, Some(Standstill::new(answers)))
             }
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weft_sys::poll::{Interest, PollFd};
 use weft_sys::process::SIGSTOP;
 
-use super::deadlock::{DeadlockWatch, Standstill};
+use super::deadlock::{self, DeadlockWatch, Standstill};
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
@@ -109,24 +109,15 @@ impl LocalHost<'_> {
 impl LocalHost<'_> {
     /// No rank can ever go on.
     fn tell_deadlock(&self, found: &Standstill) -> Vec<Event> {
-        let mut lines = found.lines();
-        let summary = found.summary();
         if self.plan.on_deadlock != OnDeadlock::Stop {
-            return vec![
-                Event::Note(lines.join("\n")),
-                Event::Failed(Failure::Deadlock { summary }),
-            ];
+            return deadlock::report(found, None);
         }
         self.processes.signal(SIGSTOP);
         let running = self.processes.running();
         let processes: Vec<String> = running
             .map(|one| format!("{} (rank {})", one.process, one.rank))
             .collect();
-        lines.push(format!(
-            "  the processes are stopped (--on-deadlock=stop) and stay until this job is ended: {}",
-            processes.join(", ")
-        ));
-        vec![Event::Note(lines.join("\n"))]
+        deadlock::report(found, Some(&processes))
     }
 }
 
@@ -191,7 +182,8 @@ impl RankHosts for LocalHost<'_> {
         let mut events = self.events(found);
         events.extend(self.spawning.look(self.plan, &mut self.processes));
         let watch = self.deadlock.as_mut();
-        if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), &self.processes)) {
+        let processes = &mut &self.processes;
+        if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), processes)) {
             events.extend(self.tell_deadlock(&found));
         }
         events

@@ -2,6 +2,7 @@
 
 mod distribution;
 mod input;
+mod ranks;
 mod spawning;
 
 use std::collections::BTreeSet;
@@ -17,6 +18,7 @@ use weft_secure::Key;
 use weft_sys::poll::PollFd;
 use weft_sys::process;
 
+use super::deadlock::{self, DeadlockWatch, Standstill};
 use super::local::END;
 use super::outcome::Failure;
 use super::output::OutputKind;
@@ -27,11 +29,12 @@ use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::token;
 use crate::mapping::{Allocation, HostSlots, distribute};
-use crate::options::Input;
+use crate::options::{Input, OnDeadlock};
 use crate::plan::{Plan, Program};
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
+use ranks::{Asked, RemoteRanks};
 use spawning::{Consequences, Host, RemoteSpawning};
 
 /// How long the last word to each may take.
@@ -53,6 +56,9 @@ pub struct RemoteHosts<'a> {
     spawning: RemoteSpawning,
     /// Those that run.
     later: BTreeSet<u32>,
+    ranks: RemoteRanks,
+    /// `None` if nobody is to find out.
+    deadlock: Option<DeadlockWatch>,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -62,6 +68,7 @@ impl<'a> RemoteHosts<'a> {
     /// If the kernel refuses.
     pub fn new(plan: &'a Plan) -> io::Result<Self> {
         rank_processes::make_room(plan.ranks());
+        let watched = plan.on_deadlock != OnDeadlock::Ignore;
         Ok(Self {
             plan,
             agents: Agents::none(plan.silence)?,
@@ -72,6 +79,8 @@ impl<'a> RemoteHosts<'a> {
             exchange: Exchange::new(0),
             spawning: RemoteSpawning::new(plan),
             later: BTreeSet::new(),
+            ranks: RemoteRanks::default(),
+            deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
         })
     }
 
@@ -167,6 +176,9 @@ impl<'a> RemoteHosts<'a> {
             let hello = self.agents.agent(agent).hello();
             let own = hello.is_some_and(|hello| hello.program);
             let ranks = self.distribution.ranks(agent);
+            for rank in ranks.clone() {
+                self.ranks.assign(agent, rank);
+            }
             let assignment = Assignment {
                 key: *self.key.as_bytes(),
                 hosts: map.clone(),
@@ -181,6 +193,7 @@ impl<'a> RemoteHosts<'a> {
                 room,
                 first_later: size + host * room,
                 capacity,
+                watched: self.deadlock.is_some(),
             };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
@@ -257,6 +270,7 @@ impl<'a> RemoteHosts<'a> {
         };
         let host = self.name(agent).to_owned();
         self.agents.note_end(agent);
+        self.ranks.lose(agent);
         let mut ranks = Vec::new();
         if self.assigned {
             ranks = self.distribution.ranks(agent).collect();
@@ -300,12 +314,15 @@ impl<'a> RemoteHosts<'a> {
     /// What an agent says that may say it: see [`hosts::protocol`](crate::hosts::protocol).
     fn hear(&mut self, agent: usize, message: FromAgent, events: &mut Vec<Event>) {
         match message {
-            FromAgent::Started { rank, process } => events.push(Event::Started {
-                rank,
-                process,
-                detail: format!(" on {}", self.name(agent)),
-                outputs: None,
-            }),
+            FromAgent::Started { rank, process } => {
+                self.ranks.start(agent, rank, process);
+                events.push(Event::Started {
+                    rank,
+                    process,
+                    detail: format!(" on {}", self.name(agent)),
+                    outputs: None,
+                });
+            }
             FromAgent::NotStarted { rank, reason } => {
                 events.push(Event::Failed(Failure::NotStarted { rank, reason }));
             }
@@ -313,8 +330,22 @@ impl<'a> RemoteHosts<'a> {
                 let kind = OutputKind::of_error(error);
                 events.push(Event::Output { rank, kind, bytes });
             }
-            FromAgent::Told { rank, told } => events.push(Event::Told { rank, told }),
+            FromAgent::Told { rank, told } => {
+                self.ranks.tell(rank, &told);
+                events.push(Event::Told { rank, told });
+            }
+            FromAgent::Rest { shown } => self.ranks.rest(agent, shown),
+            FromAgent::Waits { rank, waits } => {
+                // Also for who looks at the job, and may have asked just before.
+                let watch = self.deadlock.as_mut();
+                if let Some(watch) = watch.filter(|watch| watch.has_asked(waits.inquiry)) {
+                    watch.hear(rank, (*waits).clone(), Instant::now());
+                }
+                let waits = *waits;
+                events.push(Event::Waits { rank, waits });
+            }
             FromAgent::Exited { rank, status } => {
+                self.ranks.end(rank);
                 self.later.remove(&rank);
                 self.spawning.end(rank, |rank| self.later.contains(&rank));
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
@@ -329,8 +360,10 @@ impl<'a> RemoteHosts<'a> {
                 self.carry_out(then, events);
             }
             FromAgent::StartedLater { processes, reason } => {
-                self.later
-                    .extend(processes.iter().map(|(number, _)| *number));
+                for (number, process) in &processes {
+                    self.later.insert(*number);
+                    self.ranks.start(agent, *number, *process);
+                }
                 let name = self.name(agent).to_owned();
                 let then = self.spawning.started(agent, &name, processes, reason);
                 self.carry_out(then, events);
@@ -367,6 +400,24 @@ impl<'a> RemoteHosts<'a> {
             }
             FromAgent::Hello(_) | FromAgent::Leaving { .. } | FromAgent::Alive => {}
         }
+    }
+}
+
+impl RemoteHosts<'_> {
+    /// No rank can ever go on.
+    fn tell_deadlock(&mut self, found: &Standstill) -> Vec<Event> {
+        // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+        let number = process::SIGSTOP;
+        self.agents.say_to_all(&ToAgent::Signal { number });
+        if self.plan.on_deadlock != OnDeadlock::Stop {
+            return deadlock::report(found, None);
+        }
+        let running = self.ranks.running().map(|(agent, one)| {
+            let host = self.agents.agent(agent).name();
+            format!("{} on {host} (rank {})", one.process, one.rank)
+        });
+        let processes: Vec<String> = running.collect();
+        deadlock::report(found, Some(&processes))
     }
 }
 
@@ -422,7 +473,12 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn next_look(&self) -> Option<Instant> {
-        let looks = [self.agents.next_look(), self.spawning.next_look()];
+        let deadlock = self.deadlock.as_ref();
+        let looks = [
+            self.agents.next_look(),
+            self.spawning.next_look(),
+            deadlock.and_then(DeadlockWatch::next_look),
+        ];
         looks.into_iter().flatten().min()
     }
 
@@ -452,6 +508,14 @@ impl RankHosts for RemoteHosts<'_> {
         }
         let then = self.spawning.look();
         self.carry_out(then, &mut events);
+        let asked = &mut Asked {
+            ranks: &mut self.ranks,
+            agents: &mut self.agents,
+        };
+        let watch = self.deadlock.as_mut();
+        if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), asked)) {
+            events.extend(self.tell_deadlock(&found));
+        }
         events
     }
 
@@ -498,7 +562,7 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn inquire(&mut self) {
-        // Agents are not asked.
+        self.ranks.inquire(&mut self.agents, true);
     }
 
     fn host(&self, rank: u32) -> Option<&str> {

@@ -41,12 +41,19 @@ pub(super) struct Inquiry {
     number: u32,
     /// Waits of those that have looked; `None` if that was told.
     found: Option<Vec<Wait>>,
+    /// The program has said that one of its threads makes all calls.
+    one_thread_calls: bool,
 }
 
 impl Inquiry {
     /// Has somebody hear what this rank waits for.
     pub(super) fn listen(&mut self, listener: WaitsListener) {
         self.listener = Some(listener);
+    }
+
+    /// One thread of the program makes all calls: whatever others there are, they end nobody's wait.
+    pub(super) fn one_thread_calls(&mut self, does: bool) {
+        self.one_thread_calls = does;
     }
 
     /// Whether this inquiry is new.
@@ -163,11 +170,15 @@ fn name_of(request: RequestId) -> u64 {
 }
 
 impl Engine {
-    /// All that wait have looked: what they wait for, and who hears it.
-    pub(super) fn rank_waits(&mut self) -> Option<(RankWaits, WaitsListener)> {
+    /// All that wait have looked: what they wait for, and who hears it. `alone`: no other thread has ever called.
+    pub(super) fn rank_waits(&mut self, alone: bool) -> Option<(RankWaits, WaitsListener)> {
         let listener = Arc::clone(self.core.inquiry.listener.as_ref()?);
         let mut waits = self.core.inquiry.found.take()?;
-        let others = other_threads(waits.len());
+        let others = match self.core.inquiry.one_thread_calls && alone {
+            // The others may do what they like, but not call.
+            true => 0,
+            false => other_threads(waits.len()),
+        };
         waits.extend(self.parked.fibers(MOST.saturating_sub(waits.len())));
         let more = waits.len().saturating_sub(MOST) + self.parked.len().saturating_sub(MOST);
         waits.truncate(MOST);
@@ -176,13 +187,18 @@ impl Engine {
             .iter()
             .any(|wait| wait.operations.iter().any(is_outside));
         let counters = &self.core.counters;
-        let queued = self.outbox.len() + self.core.pulls.len() + self.core.runs.unsent();
+        let traffic = self.fabric.traffic();
+        let queued = self.outbox.len()
+            + self.core.pulls.len()
+            + self.core.runs.unsent()
+            + usize::from(!traffic.is_at_rest);
         let mut told = RankWaits {
             inquiry: self.core.inquiry.number,
             activity: counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get(),
             other_threads: others,
             awaits_outside,
             under_way: u32::try_from(queued).unwrap_or(u32::MAX),
+            links: traffic.links.into_iter().map(Into::into).collect(),
             waits,
             more_waits: u32::try_from(more).unwrap_or(u32::MAX),
             ..RankWaits::default()

@@ -499,8 +499,9 @@ impl Guard<'_> {
     /// Tells what this rank waits for, if all its threads that wait have looked since that was asked.
     fn tell_waits_if_all_looked(&mut self) {
         // The driver, and the parked ones.
+        let alone = self.engine.as_ref().is_some_and(biased::Guard::is_by_bias);
         if self.core.inquiry.looked() == 1 + self.parked.threads()
-            && let Some((waits, listener)) = self.rank_waits()
+            && let Some((waits, listener)) = self.rank_waits(alone)
         {
             self.released(|| listener(waits));
         }

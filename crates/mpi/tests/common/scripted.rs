@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Uses,
+    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Traffic, Uses,
 };
 use weft_mpi::Process;
 
@@ -300,6 +300,10 @@ impl Fabric for Scripted {
 
     fn is_flushed(&mut self) -> bool {
         true
+    }
+
+    fn traffic(&self) -> Traffic {
+        Traffic::none()
     }
 
     fn farewell(&mut self) {}

@@ -1,0 +1,69 @@
+//! Sleep elsewhere: what a process shows and hears in the job's memory whose job has another fabric, at whose bell it
+//! sleeps.
+//!
+//! The launcher sees whether it sleeps, as of those that sleep here ([`Watch::rest`](crate::Watch::rest)), and rings the
+//! doorbell of its process slot when it inquires. A thread of the process waits there, which wakes those who sleep.
+
+use std::sync::Arc;
+
+use weft_atomic::{FenceMode, Ordering};
+use weft_sys::Futex;
+
+use crate::segment::Segment;
+
+/// The place in the job's memory of a process that sleeps elsewhere.
+#[derive(Debug)]
+pub struct SleepElsewhere {
+    segment: Arc<Segment>,
+    me: u32,
+    futex: Futex,
+}
+
+impl SleepElsewhere {
+    pub(crate) fn new(segment: Arc<Segment>, me: u32) -> Self {
+        Self {
+            segment,
+            me,
+            futex: Futex::shared(),
+        }
+    }
+
+    /// A thread of this process falls asleep.
+    pub fn begins(&self) {
+        self.segment.header().run_states.fall_asleep(self.me);
+    }
+
+    /// It is awake again.
+    pub fn ends(&self) {
+        let sleeps = &self.segment.control(self.me).identity.sleeps;
+        // Relaxed: a hint for the launcher that something has moved.
+        sleeps.fetch_add(1, Ordering::Relaxed);
+        self.segment.header().run_states.wake(self.me);
+    }
+
+    /// As [`Bell::inquiry`](weft_fabric::Bell::inquiry).
+    #[must_use]
+    pub fn inquiry(&self) -> u32 {
+        // SYNC job.inquiry.
+        self.segment.header().inquiry.load(Ordering::Acquire)
+    }
+
+    /// Calls `hear` when the launcher may have told something, until it answers that this was enough. For a thread of its own,
+    /// of which nothing is shown.
+    pub fn attend(&self, mut hear: impl FnMut() -> bool) {
+        let doorbell = &self.segment.control(self.me).doorbell;
+        loop {
+            let ticket = doorbell.prepare(FenceMode::Symmetric, &self.futex);
+            if !hear() {
+                return doorbell.cancel(ticket);
+            }
+            let _ = doorbell.wait(ticket, None, &self.futex);
+        }
+    }
+
+    /// Has the one that [attends](Self::attend) hear something.
+    pub fn ring(&self) {
+        let doorbell = &self.segment.control(self.me).doorbell;
+        doorbell.ring_regardless(&self.futex);
+    }
+}

@@ -1,0 +1,112 @@
+//! Traffic: what members of a fabric have exchanged over a network, as each of them counts it; for who proves that
+//! nobody can go on.
+//!
+//! ```text
+//!   member 0   to 1: sent 7, received 4        7 = 7   nothing is on its way from 0 to 1
+//!   member 1   to 0: sent 5, received 7        5 ≠ 4   something is on its way from 1 to 0
+//! ```
+//!
+//! Each member counts at a moment of its own. The counts say something of one moment if there is one at which all of
+//! them hold: members that sleep from before the first count to after the last one have that. What is handed
+//! over by memory needs no count: the receiver's look finds it.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::Peer;
+
+/// What one member knows of what it exchanges with its peers over a network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Traffic {
+    /// Everything was handed to connections that both sides use, and none is being made or mended.
+    pub is_at_rest: bool,
+    /// Peers with which something was exchanged, in no order.
+    pub links: Vec<LinkTraffic>,
+}
+
+/// What a member has exchanged with one peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkTraffic {
+    /// With whom.
+    pub peer: Peer,
+    /// Frames that were begun to be sent.
+    pub sent: u64,
+    /// Frames that came and were handed out.
+    pub received: u64,
+    /// The peer has [said](crate::Fabric::farewell) that it may end, and nothing since.
+    pub is_over: bool,
+}
+
+impl Traffic {
+    /// That of a fabric of memory alone.
+    #[must_use]
+    pub fn none() -> Self {
+        Self {
+            is_at_rest: true,
+            links: Vec::new(),
+        }
+    }
+}
+
+/// Whether nothing is on its way to any of these members: among them all that was sent was received, and whoever else has
+/// exchanged something with one of them has said as its last that it may end.
+///
+/// Of members [at rest](Traffic::is_at_rest), at a moment at which all these counts hold.
+#[must_use]
+pub fn agree(members: &[(Peer, &[LinkTraffic])]) -> bool {
+    let counts = members.iter().flat_map(|(member, links)| {
+        let counted = |link: &LinkTraffic| ((*member, link.peer), (link.sent, link.received));
+        links.iter().map(counted)
+    });
+    let counts: HashMap<(Peer, Peer), (u64, u64)> = counts.collect();
+    let known: HashSet<Peer> = members.iter().map(|(member, _)| *member).collect();
+    members.iter().all(|(member, links)| {
+        links.iter().all(|link| match known.contains(&link.peer) {
+            true => {
+                // Who has heard nothing and said nothing counts nothing.
+                let back = counts.get(&(link.peer, *member));
+                let (sent, received) = back.copied().unwrap_or_default();
+                (link.sent, link.received) == (received, sent)
+            }
+            false => link.is_over,
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn link(peer: u32, sent: u64, received: u64) -> LinkTraffic {
+        LinkTraffic {
+            peer: Peer(peer),
+            sent,
+            received,
+            is_over: false,
+        }
+    }
+
+    #[test]
+    fn counts_agree_link_by_link() {
+        let (zero, one) = ([link(1, 7, 4)], [link(0, 4, 7)]);
+        assert!(agree(&[(Peer(0), &zero), (Peer(1), &one)]));
+        // The sums are the same, and two messages are on their way.
+        let (zero, one) = ([link(1, 7, 4), link(2, 3, 0)], [link(0, 4, 6)]);
+        let two = [link(0, 0, 4)];
+        assert!(!agree(&[
+            (Peer(0), &zero),
+            (Peer(1), &one),
+            (Peer(2), &two)
+        ]));
+        // The first frame is on its way.
+        assert!(!agree(&[(Peer(0), &[link(1, 1, 0)]), (Peer(1), &[])]));
+        assert!(agree(&[(Peer(0), &[]), (Peer(1), &[])]));
+    }
+
+    #[test]
+    fn who_is_not_among_them_must_have_said_that_it_may_end() {
+        let mut gone = link(1, 7, 4);
+        assert!(!agree(&[(Peer(0), &[gone])]));
+        gone.is_over = true;
+        assert!(agree(&[(Peer(0), &[gone])]));
+    }
+}

@@ -1,0 +1,112 @@
+//! Supervised fabric: TCP alone, with a bell that inquiries of the launcher ring.
+//!
+//! ```text
+//!   launcher ── inquiry ──▶ memory of the job ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at TCP's bell
+//! ```
+//!
+//! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by TCP alone
+//! sleeps on sockets; its place in that memory shows that it sleeps, and a thread that is started with the first sleep hears
+//! for it.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weft_fabric::{Bell, Fabric, Ticket, forward_bell, forward_fabric};
+use weft_fabric_shm::SleepElsewhere;
+use weft_fabric_tcp::{Tcp, TcpBell};
+use weft_sys::signal;
+
+/// TCP, whose sleepers the launcher may ask what they wait for.
+pub struct Supervised {
+    inner: Tcp,
+    bell: Arc<SupervisedBell>,
+}
+
+impl Supervised {
+    /// Over this endpoint; `place` is that of this process in the memory of its host.
+    pub fn new(inner: Tcp, place: SleepElsewhere) -> Self {
+        let bell = Arc::new(SupervisedBell {
+            inner: inner.tcp_bell(),
+            place: Arc::new(place),
+            ended: Arc::default(),
+            watcher: Mutex::default(),
+        });
+        Self { inner, bell }
+    }
+}
+
+impl Fabric for Supervised {
+    forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, poll, grant, offer, revoke, get,
+        put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
+        is_asleep, wake, is_flushed, traffic, farewell);
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        self.bell.clone()
+    }
+}
+
+struct SupervisedBell {
+    inner: Arc<TcpBell>,
+    place: Arc<SleepElsewhere>,
+    /// The watcher is to end.
+    ended: Arc<OnceLock<()>>,
+    watcher: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl SupervisedBell {
+    /// Starts the watcher, unless it is there. Without one nobody asks this rank.
+    fn watch(&self) {
+        let mut watcher = self.watcher.lock().unwrap_or_else(PoisonError::into_inner);
+        if watcher.is_some() {
+            return;
+        }
+        let (place, bell, ended) = (
+            Arc::clone(&self.place),
+            Arc::clone(&self.inner),
+            Arc::clone(&self.ended),
+        );
+        let watch = move || {
+            let mut heard = 0;
+            place.attend(|| {
+                let inquiry = place.inquiry();
+                if inquiry != heard {
+                    heard = inquiry;
+                    bell.ring();
+                }
+                ended.get().is_none()
+            });
+        };
+        *watcher = signal::spawn_without_signals("weft-watch", watch).ok();
+    }
+}
+
+impl Bell for SupervisedBell {
+    forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
+        polls_per_clock_read);
+
+    fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
+        self.watch();
+        self.place.begins();
+        self.inner.wait(ticket, limit);
+        self.place.ends();
+    }
+
+    fn inquiry(&self) -> u32 {
+        self.place.inquiry()
+    }
+}
+
+impl Drop for SupervisedBell {
+    fn drop(&mut self) {
+        let _ = self.ended.set(());
+        self.place.ring();
+        let watcher = self
+            .watcher
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(watcher) = watcher.take() {
+            let _ = watcher.join();
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The watch over ranks that say what a test has them say, at times that it makes up.
+
+use weft_mpi::waits::{Link, Operation, Wait};
+
+use super::*;
+
+struct Ranks {
+    running: Vec<RunningRank>,
+    rest: Option<u64>,
+    /// The inquiries so far: whether they ask for places.
+    asked: Vec<bool>,
+}
+
+impl WatchedRanks for Ranks {
+    fn running(&self) -> Vec<RunningRank> {
+        self.running.clone()
+    }
+
+    fn rest(&self) -> Option<u64> {
+        self.rest
+    }
+
+    fn inquire(&mut self, full: bool) -> u32 {
+        self.asked.push(full);
+        // It wakes them.
+        self.rest = self.rest.map(|shown| shown + 2);
+        self.asked.len() as u32
+    }
+}
+
+/// Two ranks, each of which waits for a message of the other one.
+struct Scene {
+    watch: DeadlockWatch,
+    ranks: Ranks,
+    now: Instant,
+    /// What each has sent and received.
+    counts: [(u64, u64); 2],
+    activity: u64,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let now = Instant::now();
+        let rank = |rank| RunningRank {
+            rank,
+            process: 100 + rank,
+            is_initialised: true,
+            is_finalised: false,
+        };
+        Self {
+            watch: DeadlockWatch::new(now),
+            ranks: Ranks {
+                running: vec![rank(0), rank(1)],
+                rest: Some(5),
+                asked: Vec::new(),
+            },
+            now,
+            counts: [(0, 0); 2],
+            activity: 1,
+        }
+    }
+
+    fn answer(&mut self, rank: u32) {
+        let other = 1 - rank;
+        let (sent, received) = self.counts[rank as usize];
+        let waits = RankWaits {
+            inquiry: self.ranks.asked.len() as u32,
+            activity: self.activity,
+            links: vec![Link {
+                peer: other,
+                sent,
+                received,
+                is_over: false,
+            }],
+            waits: vec![Wait {
+                operations: vec![Operation::Message {
+                    from: Some(other),
+                    tag: None,
+                    context: 0,
+                    room: None,
+                }],
+                ..Wait::default()
+            }],
+            ..RankWaits::default()
+        };
+        self.watch.hear(rank, waits, self.now);
+    }
+
+    /// Time passes, and those answer that sleep. Whether something was proven.
+    fn pass(&mut self, time: Duration, who: &[u32]) -> bool {
+        let end = self.now + time;
+        while self.now < end {
+            let before = self.ranks.asked.len();
+            if self.watch.look(self.now, &mut self.ranks).is_some() {
+                return true;
+            }
+            if self.ranks.asked.len() > before {
+                who.iter().for_each(|rank| self.answer(*rank));
+            } else {
+                self.now += LOOK / 5;
+            }
+        }
+        false
+    }
+}
+
+#[test]
+fn who_answers_twice_alike_stands_still() {
+    let mut scene = Scene::new();
+    assert!(scene.pass(Duration::from_secs(1), &[0, 1]));
+    assert_eq!(scene.ranks.asked, [false, false, true]);
+    assert!(scene.watch.next_look().is_none(), "it is told once");
+}
+
+#[test]
+fn what_is_on_its_way_is_waited_for() {
+    let mut scene = Scene::new();
+    // Rank 0 has sent a frame that rank 1 has not received.
+    scene.counts = [(8, 3), (3, 7)];
+    assert!(!scene.pass(Duration::from_secs(5), &[0, 1]));
+    assert!(!scene.ranks.asked.contains(&true), "nobody is accused");
+    // It came, and that changed nothing.
+    (scene.counts, scene.activity) = ([(8, 3), (3, 8)], 2);
+    (scene.ranks.rest, scene.now) = (Some(1000), scene.now + RAREST);
+    assert!(scene.pass(Duration::from_secs(1), &[0, 1]));
+}
+
+#[test]
+fn who_does_not_answer_is_not_accused() {
+    let mut scene = Scene::new();
+    assert!(!scene.pass(Duration::from_secs(5), &[0]));
+    scene.ranks.running[1].is_initialised = false;
+    let asked = scene.ranks.asked.len();
+    assert!(!scene.pass(RAREST * 3, &[0]));
+    assert_eq!(scene.ranks.asked.len(), asked, "it may still come");
+}
+
+#[test]
+fn who_is_asked_in_vain_is_asked_ever_more_rarely() {
+    let mut scene = Scene::new();
+    assert!(!scene.pass(Duration::from_secs(60), &[0]));
+    assert!(scene.ranks.asked.len() < 12, "{:?}", scene.ranks.asked);
+    let before = scene.ranks.asked.len();
+    // Something has moved.
+    scene.ranks.rest = None;
+    scene.pass(Duration::from_secs(1), &[0]);
+    scene.ranks.rest = Some(1000);
+    scene.pass(Duration::from_secs(1), &[0]);
+    assert!(scene.ranks.asked.len() > before);
+}

@@ -158,6 +158,9 @@ impl Engine {
         }
         if is_held {
             self.core.counters.held_back.add(1);
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::HeldBack, Some(to), message, size as u64);
             self.hold_back(to, request, envelope);
             return Ok(request);
         }

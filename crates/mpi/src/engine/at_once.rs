@@ -274,12 +274,12 @@ impl Engine {
             bytes,
         };
         core.matching.take_found(found);
-        core.unexpected.end(id);
+        let is_due = core.unexpected.end(id);
         let counters = &*core.counters;
         counters.matched_unexpected.add(1);
         counters.unexpected_gone.add(bytes as u64);
         counters.bytes_received.add(bytes as u64);
-        if core.unexpected.is_due(met.from) {
+        if is_due {
             self.give_credit(met.from);
         }
         Some(Some(met))

@@ -297,8 +297,8 @@ impl Engine {
     /// A message that came unexpected, for its receive: its sender may have more room now.
     #[inline]
     pub(super) fn take_kept(&mut self, id: UnexpectedId) -> Unexpected {
-        let message = self.core.unexpected.take(id);
-        if self.core.unexpected.is_due(message.from) {
+        let (message, is_due) = self.core.unexpected.take(id);
+        if is_due {
             self.give_credit(message.from);
         }
         message

@@ -63,36 +63,31 @@ impl UnexpectedStore {
         self.window = window;
     }
 
-    /// A peer asks for more. True if it is to be answered now, else once it [is due](Self::is_due).
+    /// A peer asks for more. True if it is to be answered now, else once enough of it was received.
     #[must_use]
     pub(super) fn owe(&mut self, peer: Peer) -> bool {
         let most = 2 * u64::from(self.window);
-        if let Some(account) = self.accounts.get_mut(peer.index()) {
-            account.answered_below = most;
-        }
-        self.is_due(peer)
-    }
-
-    /// Whether a peer has asked for more, and so much of it was received that it is to be answered. Said once.
-    #[inline(always)]
-    #[must_use]
-    pub(super) fn is_due(&mut self, peer: Peer) -> bool {
         let Some(account) = self.accounts.get_mut(peer.index()) else {
             return false;
         };
-        if account.held >= account.answered_below {
-            return false;
-        }
-        account.answered_below = 0;
-        true
+        let is_due = account.held < most;
+        account.answered_below = if is_due { 0 } else { most };
+        is_due
     }
 
+    /// A message of a peer is kept no more. True if the peer is to be answered now.
     #[inline(always)]
-    fn account(&mut self, message: (Peer, usize), change: impl FnOnce(u64, u64) -> u64) {
-        let (from, bytes) = message;
-        if let Some(account) = self.accounts.get_mut(from.index()) {
-            account.held = change(account.held, u64::from(cost(bytes)));
+    #[must_use]
+    fn settle(&mut self, from: Peer, bytes: usize) -> bool {
+        let Some(account) = self.accounts.get_mut(from.index()) else {
+            return false;
+        };
+        account.held = account.held.wrapping_sub(u64::from(cost(bytes)));
+        let is_due = account.held < account.answered_below;
+        if is_due {
+            account.answered_below = 0;
         }
+        is_due
     }
 }
 
@@ -124,7 +119,9 @@ impl UnexpectedStore {
         slot.message.from = from;
         slot.message.envelope = envelope;
         data.copy_to_vec(&mut slot.message.data);
-        self.account((from, data.len()), u64::wrapping_add);
+        if let Some(account) = self.accounts.get_mut(from.index()) {
+            account.held += u64::from(cost(data.len()));
+        }
         UnexpectedId(index)
     }
 
@@ -148,8 +145,8 @@ impl UnexpectedStore {
         slot.is_taken.then_some(&slot.message)
     }
 
-    /// Takes a message out.
-    pub(super) fn take(&mut self, id: UnexpectedId) -> Unexpected {
+    /// Takes a message out. True if its sender is to be answered now.
+    pub(super) fn take(&mut self, id: UnexpectedId) -> (Unexpected, bool) {
         let slot = &mut self.slots[id.0 as usize];
         assert!(
             std::mem::take(&mut slot.is_taken),
@@ -161,23 +158,23 @@ impl UnexpectedStore {
             envelope: slot.message.envelope,
             data: std::mem::take(&mut slot.message.data),
         };
-        let taken = (message.from, message.data.len());
-        self.account(taken, u64::wrapping_sub);
-        message
+        let is_due = self.settle(message.from, message.data.len());
+        (message, is_due)
     }
 
-    /// Ends a message that is still here.
+    /// Ends a message that is still here. True if its sender is to be answered now.
     #[inline]
-    pub(super) fn end(&mut self, id: UnexpectedId) {
+    #[must_use]
+    pub(super) fn end(&mut self, id: UnexpectedId) -> bool {
         let (most, bytes) = SPARE;
         let slot = &mut self.slots[id.0 as usize];
         slot.is_taken = false;
-        let ended = (slot.message.from, slot.message.data.len());
+        let (from, bytes_held) = (slot.message.from, slot.message.data.len());
         if id.0 as usize >= most || slot.message.data.capacity() > bytes {
             slot.message.data = Vec::new();
         }
         self.free.push(id.0);
-        self.account(ended, u64::wrapping_sub);
+        self.settle(from, bytes_held)
     }
 
     /// Takes back the memory of a message that was taken out: the next message gets it.
@@ -206,7 +203,7 @@ mod tests {
         let mut store = UnexpectedStore::new(2, 1000);
         let [one, two] = [keep(&mut store, b"one"), keep(&mut store, b"two")];
         assert_ne!(one, two);
-        let message = store.take(one);
+        let (message, _) = store.take(one);
         assert_eq!(message.data, b"one");
         assert!(store.get(one).is_none());
         let memory = message.data.as_ptr();
@@ -214,7 +211,7 @@ mod tests {
         assert_eq!(keep(&mut store, b"3"), one);
         let again = store.get(one).expect("kept");
         assert_eq!((&again.data[..], again.data.as_ptr()), (&b"3"[..], memory));
-        assert_eq!(store.take(two).data, b"two");
+        assert_eq!(store.take(two).0.data, b"two");
     }
 
     #[test]
@@ -224,16 +221,13 @@ mod tests {
         assert!(store.owe(Peer(0)), "it has sent nothing");
         assert!(!store.owe(Peer(1)) && !store.owe(Peer(9)));
         for id in &messages[..2] {
-            assert!(!store.is_due(Peer(1)));
-            store.end(*id);
+            assert!(!store.end(*id));
         }
-        assert!(!store.is_due(Peer(1)));
-        drop(store.take(messages[2]));
-        assert!(store.is_due(Peer(1)));
-        assert!(!store.is_due(Peer(1)), "it is answered once");
+        assert!(store.take(messages[2]).1);
+        assert!(!store.end(messages[3]), "it is answered once");
         assert!(store.owe(Peer(1)));
-        for id in &messages[3..] {
-            store.end(*id);
+        for id in &messages[4..] {
+            assert!(!store.end(*id));
         }
         assert_eq!(store.accounts[1].held, 0);
     }

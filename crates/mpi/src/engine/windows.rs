@@ -141,12 +141,11 @@ impl Windows {
         let Some(open) = self.open.get_mut(to.index()) else {
             return false;
         };
-        let (left, too_little) = open.overflowing_sub(cost(bytes));
-        *open = left;
-        if too_little {
-            *open = left.wrapping_add(cost(bytes));
+        let is_enough = *open >= cost(bytes);
+        if is_enough {
+            *open -= cost(bytes);
         }
-        !too_little
+        is_enough
     }
 
     /// A message that was to leave does not.

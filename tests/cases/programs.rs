@@ -517,6 +517,27 @@ fn there_is_no_limit_to_large_messages_under_way() {
     passes("flood", &[2, 3, 17], &[]);
 }
 
+/// Ten million small messages, with `WEFT_SEEDS`; else fewer, which are still more than fit.
+#[test]
+fn who_floods_waits_instead_of_filling_the_memory_of_who_does_not_receive() {
+    let program = build("tests/programs/overrun.c", &["-pthread"]);
+    let count = match std::env::var_os("WEFT_SEEDS") {
+        Some(_) => "10000000",
+        None => "500000",
+    };
+    for fabric in ["auto", "tcp"] {
+        let mut command = tool("mpiexec");
+        command.args(["--fabric", fabric, "-n", "3"]);
+        command.arg(&program).arg(count);
+        let ended = run(&mut command, Duration::from_secs(300));
+        ended.expect_success();
+        assert!(
+            ended.out.contains(": ok with 3 ranks"),
+            "{fabric}: {ended:?}"
+        );
+    }
+}
+
 #[test]
 fn partitioned() {
     passes("partitioned", &[1, 2, 3, 4], &[]);

@@ -15,6 +15,11 @@
  * says: rank 1: MPI_Send for rank 0 to receive, tag 3, MPI_COMM_WORLD
  * says: remedy: all of them send before they receive
  *
+ * run: 2 overruns
+ * says: rank 0: MPI_Send for rank 1 to receive, tag 4, MPI_COMM_WORLD
+ * says: rank 1: MPI_Send for rank 0 to receive, tag 4, MPI_COMM_WORLD
+ * says: remedy: all of them send before they receive
+ *
  * run: 2 synchronous
  * says: rank 1: MPI_Ssend for rank 0 to receive, tag 7
  *
@@ -70,6 +75,12 @@ static void sends(void) {
     MPI_Send(bytes, MANY, MPI_CHAR, other, 3, MPI_COMM_WORLD);
     MPI_Recv(bytes + MANY, MANY, MPI_CHAR, other, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     free(bytes);
+}
+
+/* Small messages, but more than either takes that does not receive. */
+static void overruns(void) {
+    for (;;)
+        MPI_Send(&value, 1, MPI_INT, other, 4, MPI_COMM_WORLD);
 }
 
 static void synchronous(void) {
@@ -149,6 +160,7 @@ int main(int argc, char **argv) {
         void (*run)(void);
     } cases[] = {
         {"receives", receives}, {"sends", sends},       {"synchronous", synchronous}, {"tags", tags},
+        {"overruns", overruns},
         {"finalised", finalised}, {"communicators", communicators}, {"probe", probe}, {"self", to_self},
         {"wait", wait_one},     {"waitall", wait_all},  {"waitany", wait_any},        {"mprobe", mprobe},
         {"sendrecv", sendrecv},

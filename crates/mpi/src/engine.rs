@@ -24,7 +24,7 @@
 //! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
 //! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
 //! | [`OneSided`] | windows, and operations on them under way |
-//! | [`Outbox`] | messages that the fabric would not take yet |
+//! | [`Outbox`] | messages that the fabric would not take yet, and how much may be sent: [flow control](flow) |
 //! | [`Agreements`] | agreements of members that losses do not disturb |
 //! | [`GuestSlot`] | who else uses the endpoint |
 //! | [`Inquiry`] | what those who wait say when they are asked |
@@ -49,6 +49,7 @@ pub mod counters;
 mod deferred;
 mod envelope;
 pub mod events;
+mod flow;
 mod futures;
 mod guest_slot;
 mod inquiry;
@@ -79,6 +80,7 @@ mod start;
 mod status;
 mod unexpected;
 mod waiters;
+mod windows;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +97,7 @@ use collective_mismatch::Mismatches;
 use counters::Counters;
 use deferred::DeferredQueue;
 use events::{EventKind, Events};
+use flow::Withheld;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use inquiry::Inquiry;
@@ -159,6 +162,8 @@ pub(crate) struct Engine {
     fabric: Box<dyn Fabric>,
     core: Core,
     outbox: Outbox,
+    /// What peers hold back from this rank.
+    withheld: Withheld,
     /// From this size on a message is pulled instead of sent.
     eager: usize,
     /// Messages below this size may leave at once: one more than the above, but none while a communicator is revoked.
@@ -184,6 +189,7 @@ impl Engine {
     fn new(fabric: Box<dyn Fabric>, first: FirstPeers, counters: Arc<Counters>) -> Self {
         let limits = fabric.limits();
         let peers = fabric.peers();
+        let window = windows::window_of(first.0);
         let far: Box<[bool]> = (0..peers)
             .map(|peer| fabric.route(Peer(peer)).starts_with("tcp"))
             .collect();
@@ -197,7 +203,7 @@ impl Engine {
             core: Core {
                 matching: Matching::new(),
                 requests: Requests::default(),
-                unexpected: UnexpectedStore::default(),
+                unexpected: UnexpectedStore::new(peers as usize, window),
                 looking: Looking::default(),
                 runs: Runs::default(),
                 boards: Boards::default(),
@@ -216,7 +222,8 @@ impl Engine {
                 events: Events::default(),
                 inquiry: Inquiry::default(),
             },
-            outbox: Outbox::new(peers as usize),
+            outbox: Outbox::new(peers as usize, window),
+            withheld: Withheld::default(),
             tells_losses: false,
             scratch: Vec::new(),
             driven: false,
@@ -290,7 +297,7 @@ impl Engine {
     pub(crate) fn take_small(&mut self, context: u32, tag: i32) -> Option<Vec<u8>> {
         let pattern = start::pattern(context, None, Some(tag));
         let (_, id) = self.core.matching.take(pattern)?;
-        Some(self.core.unexpected.take(id).data)
+        Some(self.take_kept(id).data)
     }
 
     /// Gives back the messages of a context that no receive will be posted for, and answers how many of them
@@ -306,19 +313,23 @@ impl Engine {
         }
         let core = &mut self.core;
         core.mismatches.forget(context | 1);
-        let mut live = core.requests.live();
-        if live.any(|(_, slot)| slot.context() == context && slot.may_post()) {
+        let posts = core
+            .requests
+            .live()
+            .any(|(_, slot)| slot.context() == context && slot.may_post());
+        if posts {
             return None;
         }
         let mut found: Option<(usize, Outcome)> = None;
         for part in [context, context | 1] {
             let all = start::pattern(part, None, None);
-            while let Some((_, id)) = core.matching.take(all) {
-                let message = core.unexpected.take(id);
+            while let Some((_, id)) = self.core.matching.take(all) {
+                let message = self.take_kept(id);
                 if part == context {
                     let (count, _) = found.get_or_insert_with(|| (0, outcome_of(&message)));
                     *count += 1;
                 }
+                let core = &mut self.core;
                 core.counters.unexpected_gone.add(message.data.len() as u64);
                 core.unexpected.recycle(message.data);
             }

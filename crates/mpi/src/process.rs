@@ -361,6 +361,24 @@ impl Process {
         self.lock().set_eager_limit(bytes)
     }
 
+    /// Bytes of small messages, each with 256 more, that a peer may send here before it asks whether they were received.
+    #[must_use]
+    pub fn credit_window(&self) -> u32 {
+        self.lock().credit_window()
+    }
+
+    /// Sets these bytes, from the next answer on, for what others send to this rank; and for what it sends to others until
+    /// they answer.
+    pub fn set_credit_window(&self, bytes: u32) {
+        self.lock().set_credit_window(bytes);
+    }
+
+    /// How many messages are held back here because their receiver has no room to be told of them.
+    #[must_use]
+    pub fn withheld(&self) -> usize {
+        self.lock().withheld()
+    }
+
     /// How many messages wait for room of the fabric.
     #[must_use]
     pub fn held_back(&self) -> usize {

@@ -64,6 +64,14 @@ pub static SETTINGS: &[Setting] = &[
         write: Some(set_eager_limit),
     },
     Setting {
+        name: "credit_window",
+        category: "settings",
+        description: "bytes of small messages, each with 256 more, that a peer may send to this process before it asks whether they were received; it is kept four times these bytes and as many of announcements. Before MPI_Init, 0 stands for what fits the size of the job",
+        enumeration: None,
+        read: credit_window,
+        write: Some(set_credit_window),
+    },
+    Setting {
         name: "event_queue_length",
         category: "settings",
         description: "events that may wait for their callbacks; further ones are dropped, and the dropped handler is told",
@@ -109,6 +117,7 @@ pub static SETTINGS: &[Setting] = &[
 ];
 
 static EAGER: AtomicU64 = AtomicU64::new(0);
+static CREDIT: AtomicU64 = AtomicU64::new(0);
 static QUEUE: AtomicU64 = AtomicU64::new(4096);
 static LEVEL: AtomicI32 = AtomicI32::new(1);
 
@@ -134,11 +143,32 @@ fn set_eager_limit(bytes: u64) -> Checked<()> {
     Ok(())
 }
 
+fn credit_window() -> Value {
+    let now = state::runtime().map(|runtime| u64::from(runtime.process.credit_window()));
+    Value::Unsigned(now.unwrap_or_else(|| CREDIT.load(Ordering::Relaxed)))
+}
+
+fn set_credit_window(bytes: u64) -> Checked<()> {
+    let Ok(window) = u32::try_from(bytes) else {
+        return Err(invalid(
+            "a credit window is less than 4 GiB; choose a smaller one",
+        ));
+    };
+    if let Some(runtime) = state::runtime() {
+        runtime.process.set_credit_window(window);
+    }
+    CREDIT.store(bytes, Ordering::Relaxed);
+    Ok(())
+}
+
 /// MPI is initialised: what was set before holds from now on, as far as the fabric can.
 pub fn initialised(process: &weft_mpi::Process) {
     let bytes = EAGER.load(Ordering::Relaxed);
     if bytes > 0 {
         process.set_eager_limit(usize::try_from(bytes).unwrap_or(usize::MAX));
+    }
+    if let Ok(window @ 1..) = u32::try_from(CREDIT.load(Ordering::Relaxed)) {
+        process.set_credit_window(window);
     }
 }
 

@@ -81,7 +81,8 @@ impl Core {
                 MessageKind::Piece => self.piece(from, &envelope, data),
                 MessageKind::Cts => self.asked(from, &envelope),
                 MessageKind::Mismatch => self.hear_of_mismatch(from, &envelope, data),
-                _ => self.sent(from, envelope.request, envelope.token),
+                MessageKind::Fin => self.sent(from, envelope.request, envelope.token),
+                _ => self.deferred.push(Deferred::Flow { from, envelope }),
             },
             None => self.other_message(from, head, data),
         }

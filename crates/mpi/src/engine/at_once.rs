@@ -192,12 +192,14 @@ impl Engine {
         tag: i32,
     ) -> bool {
         let size = region.len();
-        if size >= self.injected_below || !self.outbox.is_empty() {
+        // Nothing may leave at once to whom something waits for.
+        if size >= self.injected_below || !self.outbox.windows.spend(to, size) {
             return false;
         }
         let envelope = Envelope::eager(context, tag, size as u64);
         let head = envelope.of(signature).to_head();
         if !self.fabric.inject(to, &head, buffer::bytes_of(&region)) {
+            self.outbox.windows.give_back(to, size);
             return false;
         }
         self.core.counters.sent(Protocol::Eager, size);
@@ -272,11 +274,14 @@ impl Engine {
             bytes,
         };
         core.matching.take_found(found);
-        core.unexpected.end(id);
+        let is_due = core.unexpected.end(id);
         let counters = &*core.counters;
         counters.matched_unexpected.add(1);
         counters.unexpected_gone.add(bytes as u64);
         counters.bytes_received.add(bytes as u64);
+        if is_due {
+            self.give_credit(met.from);
+        }
         Some(Some(met))
     }
 

@@ -46,6 +46,8 @@ pub(super) enum Deferred {
     Announced(ChannelId),
     /// A receive could not pull its data, as the sender has withdrawn them: why may have come meanwhile.
     Withdrawn { request: RequestId, error: Error },
+    /// A peer says something of flow control.
+    Flow { from: Peer, envelope: Envelope },
     /// A peer says something of a loss.
     Recovery {
         from: Peer,
@@ -164,6 +166,7 @@ impl Engine {
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Withdrawn { request, error } => self.withdrawn(request, error),
+                    Deferred::Flow { from, envelope } => self.control_flow(from, &envelope),
                     Deferred::Recovery { from, message } => self.recover(from, message),
                     Deferred::Lost { peer, reason } => self.lose(peer, &reason),
                     Deferred::Succeeded(peer) => self.succeed(peer),

@@ -38,6 +38,14 @@ pub(crate) enum MessageKind {
     Piece,
     /// Collectives of a context do not fit each other: the data say how, `size` is the class of the error.
     Mismatch,
+    /// The sender has used up what it may send unasked: once that is received, the receiver answers.
+    CreditAsk,
+    /// The answer: as much as `size` again, the next time.
+    Credit,
+    /// Later messages of this context are held back; none any more, if `size` is 0.
+    HeldBack,
+    /// To the sender of `HeldBack`: a receive waits for a message with this tag; with any, if `size` is 1.
+    Announce,
 }
 
 impl MessageKind {
@@ -51,6 +59,10 @@ impl MessageKind {
             6 => Self::Cts,
             7 => Self::Piece,
             8 => Self::Mismatch,
+            9 => Self::CreditAsk,
+            10 => Self::Credit,
+            11 => Self::HeldBack,
+            12 => Self::Announce,
             _ => return None,
         })
     }
@@ -65,13 +77,20 @@ impl MessageKind {
             Self::Cts => 6,
             Self::Piece => 7,
             Self::Mismatch => 8,
+            Self::CreditAsk => 9,
+            Self::Credit => 10,
+            Self::HeldBack => 11,
+            Self::Announce => 12,
         }
     }
 
     /// Whether it heads a message, which is matched; else something that belongs to a message.
     #[inline]
     pub(crate) fn is_message(self) -> bool {
-        !matches!(self, Self::Fin | Self::Cts | Self::Piece | Self::Mismatch)
+        matches!(
+            self,
+            Self::Eager | Self::EagerSynchronous | Self::Rts | Self::RtsPieces
+        )
     }
 
     /// Whether the data wait at the sender.
@@ -147,6 +166,44 @@ impl Envelope {
             token,
             ..Self::eager(0, 0, position)
         }
+    }
+
+    /// Of [`flow`](super::flow) control: a word about a context.
+    pub(crate) fn flow(kind: MessageKind, context: u32) -> Self {
+        Self {
+            kind,
+            ..Self::eager(context, 0, 0)
+        }
+    }
+
+    /// So much may be sent the next time.
+    pub(crate) fn credit(bytes: u32) -> Self {
+        Self {
+            size: u64::from(bytes),
+            ..Self::flow(MessageKind::Credit, 0)
+        }
+    }
+
+    /// Whether messages of this context are held back.
+    pub(crate) fn held_back(context: u32, any: bool) -> Self {
+        Self {
+            size: u64::from(any),
+            ..Self::flow(MessageKind::HeldBack, context)
+        }
+    }
+
+    /// A receive waits for one with this tag; `None` stands for any.
+    pub(crate) fn announce(context: u32, tag: Option<i32>) -> Self {
+        Self {
+            tag: tag.unwrap_or(0),
+            size: u64::from(tag.is_none()),
+            ..Self::flow(MessageKind::Announce, context)
+        }
+    }
+
+    /// The tag that [`MessageKind::Announce`] asks for.
+    pub(crate) fn wanted_tag(&self) -> Option<i32> {
+        (self.size == 0).then_some(self.tag)
     }
 
     #[inline]
@@ -252,7 +309,7 @@ mod tests {
     #[test]
     fn an_unknown_kind_is_refused() {
         let mut head = Envelope::eager(1, 2, 3).to_head();
-        for kind in (0..=255u8).filter(|kind| !(1..=8).contains(kind)) {
+        for kind in (0..=255u8).filter(|kind| !(1..=12).contains(kind)) {
             head[0] = kind;
             assert_eq!(Envelope::from_head(&head), None);
         }

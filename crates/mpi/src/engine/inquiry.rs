@@ -208,10 +208,14 @@ impl Engine {
     }
 
     fn tell_unreceived(&self, told: &mut RankWaits) {
-        for (key, id) in self.core.matching.unexpected() {
-            let Some(message) = self.core.unexpected.get(id) else {
-                continue;
-            };
+        let all = || {
+            let unexpected = self.core.matching.unexpected();
+            unexpected.filter_map(|(key, id)| Some((key, self.core.unexpected.get(id)?)))
+        };
+        // Those that somebody waits for come first: there may be many others.
+        let awaited = all().filter(|(_, message)| message.envelope.request != RequestId::NONE);
+        let others = all().filter(|(_, message)| message.envelope.request == RequestId::NONE);
+        for (key, message) in awaited.chain(others) {
             if told.unreceived.len() >= MOST {
                 told.more_unreceived += 1;
                 continue;

@@ -44,6 +44,7 @@ impl Engine {
         self.core.counters.lost.add(1);
         self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);
+        self.withheld.forget_peer(peer);
         let first = self.core.lost.first();
         self.hold_up_receives(peer);
         self.end_all(&error, |slot| concerns(slot, peer));
@@ -139,6 +140,7 @@ impl Engine {
     pub(super) fn succeed(&mut self, peer: Peer) {
         self.core.lost.forget(peer);
         self.outbox.drop_peer(peer);
+        self.withheld.forget_peer(peer);
     }
 
     /// Ends all requests under way that `which` names.
@@ -161,6 +163,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get_mut(id) else {
             return;
         };
+        let mut announced_to = None;
         if let Some(handle) = slot.posted() {
             if !self.core.matching.cancel(handle) {
                 return;
@@ -173,11 +176,15 @@ impl Engine {
             if let Some(grant) = sending.grant() {
                 self.fabric.revoke(grant);
             }
+            announced_to = sending.is_announced().then(|| sending.to());
         } else if slot.pieces_from().is_none() {
             return;
         }
         slot.fail(Some(error));
         self.core.complete(id);
+        if let Some(to) = announced_to {
+            self.end_announced(to);
+        }
     }
 
     /// Ends a collective that cannot come to its end. What has come already may suffice.

@@ -9,6 +9,7 @@ use super::Engine;
 use super::pieces::Pieces;
 use super::request::AfterLeaving;
 use super::request_id::RequestId;
+use super::windows::Windows;
 use crate::buffer;
 use crate::error::Error;
 
@@ -37,11 +38,14 @@ pub(super) struct Outbox {
     queues: Vec<VecDeque<Waiting>>,
     /// Peers with something waiting.
     busy: Vec<Peer>,
+    /// How much may leave without having been asked for; nothing while something waits.
+    pub windows: Windows,
 }
 
 impl Outbox {
-    pub(super) fn new(peers: usize) -> Self {
+    pub(super) fn new(peers: usize, window: u32) -> Self {
         Self {
+            windows: Windows::new(peers, window),
             queues: std::iter::repeat_with(VecDeque::new).take(peers).collect(),
             busy: Vec::new(),
         }
@@ -74,6 +78,7 @@ impl Outbox {
         let queue = &mut self.queues[to.index()];
         if queue.is_empty() {
             self.busy.push(to);
+            self.windows.set_queued(to, true);
         }
         queue.push_back(waiting);
     }
@@ -82,6 +87,7 @@ impl Outbox {
     pub(super) fn drop_peer(&mut self, peer: Peer) {
         if let Some(queue) = self.queues.get_mut(peer.index()) {
             queue.clear();
+            self.windows.reset(peer);
         }
         self.busy.retain(|other| *other != peer);
     }
@@ -93,6 +99,7 @@ impl Outbox {
         queue.retain(|waiting| waiting.request != Some(request));
         if queue.is_empty() {
             self.busy.retain(|other| *other != to);
+            self.windows.set_queued(to, false);
         }
     }
 }
@@ -133,6 +140,7 @@ impl Engine {
             }
             if self.outbox.queues[to.index()].is_empty() {
                 self.outbox.busy.swap_remove(place);
+                self.outbox.windows.set_queued(to, false);
             } else {
                 place += 1;
             }

@@ -100,6 +100,7 @@ impl Engine {
         if let Some(grant) = asked.grant {
             self.fabric.revoke(grant);
         }
+        self.end_announced(asked.to);
         let pieces = Pieces::new(asked.data, receive, asked.token);
         let waiting = Waiting {
             head: [0; weft_fabric::HEAD],

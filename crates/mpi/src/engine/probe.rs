@@ -51,16 +51,25 @@ impl Probe {
     pub(crate) fn peek(&self, engine: &mut Engine) -> Option<Outcome> {
         let core = &mut engine.core;
         let pattern = pattern(self.context, self.from, self.tag);
-        let (_, id) = core.matching.peek(pattern)?;
-        core.unexpected.get(id).map(outcome_of)
+        match core.matching.peek(pattern) {
+            Some((_, id)) => core.unexpected.get(id).map(outcome_of),
+            None => {
+                engine.want_withheld(self.context, self.from, self.tag);
+                None
+            }
+        }
     }
 
     /// The message that a receive would get, for [`Engine::start_probed_receive`].
     pub(crate) fn take(&self, engine: &mut Engine) -> Option<Unexpected> {
         let core = &mut engine.core;
         let pattern = pattern(self.context, self.from, self.tag);
-        let (_, id) = core.matching.take(pattern)?;
-        let message = core.unexpected.take(id);
+        let Some((_, id)) = core.matching.take(pattern) else {
+            engine.want_withheld(self.context, self.from, self.tag);
+            return None;
+        };
+        let message = engine.take_kept(id);
+        let core = &mut engine.core;
         core.counters.unexpected_gone.add(message.data.len() as u64);
         Some(message)
     }

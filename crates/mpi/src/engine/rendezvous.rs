@@ -136,11 +136,14 @@ impl Engine {
         let Some(sending) = slot.and_then(|slot| slot.answered()) else {
             return;
         };
-        let to = sending.to();
+        let (to, was_announced) = (sending.to(), sending.is_announced());
         if let Some(grant) = sending.grant() {
             self.fabric.revoke(grant);
             self.core.raise(EventKind::Answered, Some(to), (-1, 0), 0);
         }
         self.core.complete(id);
+        if was_announced {
+            self.end_announced(to);
+        }
     }
 }

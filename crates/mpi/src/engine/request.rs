@@ -147,10 +147,13 @@ pub(super) enum PieceTaken {
 /// ```text
 ///   Queued ──► (complete)                               eager
 ///   Queued ──► Unanswered ──► Answered ──► (complete)   synchronous, rendezvous
+///   HeldBack ──► Queued ──► Unanswered ──► …            rendezvous, once the receiver has room to be told of it
 ///                   └───────► Asked ──► Leaving ──► (complete)   in pieces
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SendState {
+    /// The receiver was not told of it yet; nothing is granted.
+    HeldBack,
     /// The message waits in the outbox, which refers to the data. Only its leaving, or its being taken
     /// out there, ends the send.
     Queued,
@@ -213,6 +216,17 @@ impl Sending {
         self.token = token;
     }
 
+    /// The receiver is not told of it now.
+    pub(super) fn hold_back(&mut self) {
+        self.state = SendState::HeldBack;
+    }
+
+    /// Whether the receiver was told, or is being told, of data that it has not asked for.
+    pub(super) fn is_announced(&self) -> bool {
+        matches!(self.protocol, Protocol::Rendezvous | Protocol::Pieces)
+            && !matches!(self.state, SendState::HeldBack | SendState::Leaving)
+    }
+
     /// What is to be granted to the receiver, if it pulls.
     pub(super) fn granted(&mut self) -> Option<Region> {
         (self.protocol == Protocol::Rendezvous).then(|| match self.data() {
@@ -242,7 +256,8 @@ impl Sending {
 
     /// The grant that the data are read by.
     pub(super) fn grant(&self) -> Option<Token> {
-        (self.protocol == Protocol::Rendezvous).then_some(self.token)
+        let is_granted = self.protocol == Protocol::Rendezvous && self.state != SendState::HeldBack;
+        is_granted.then_some(self.token)
     }
 }
 
@@ -750,6 +765,27 @@ impl Request {
         match &self.work {
             Work::Send(sending) => Some(sending),
             _ => None,
+        }
+    }
+
+    /// The receiver of a send that is held back is to be told of it: what is to be granted, if it pulls. `None` if the
+    /// send has ended.
+    pub(super) fn release(&mut self) -> Option<Option<Region>> {
+        match &mut self.work {
+            Work::Send(sending)
+                if self.phase == Phase::Active && sending.state == SendState::HeldBack =>
+            {
+                Some(sending.granted())
+            }
+            _ => None,
+        }
+    }
+
+    /// It is told, with this word.
+    pub(super) fn announce(&mut self, token: Token) {
+        if let Work::Send(sending) = &mut self.work {
+            sending.state = SendState::Queued;
+            sending.token = token;
         }
     }
 

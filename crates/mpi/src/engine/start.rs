@@ -54,7 +54,10 @@ impl Engine {
     ) -> Result<Option<RequestId>> {
         self.check_usable(envelope.context)?;
         let size = buffer.bytes();
-        let protocol = Protocol::of(mode, size, self.eager);
+        let mut protocol = Protocol::of(mode, size, self.eager);
+        if protocol != Protocol::Rendezvous && !self.has_credit(to, envelope.context, size) {
+            protocol = Protocol::Rendezvous;
+        }
         self.core.counters.sent(protocol, size);
         if !self.far.is_empty() {
             self.note_far(to, size);
@@ -122,12 +125,18 @@ impl Engine {
             (_, Bytes::Lent(region)) => (protocol, Load::Lent(region), Kept::Nothing),
             (_, Bytes::Owned(bytes)) => (protocol, Load::Owned(bytes), Kept::Nothing),
         };
+        let is_announced = matches!(protocol, Protocol::Rendezvous | Protocol::Pieces);
+        let is_held =
+            is_announced && context & 1 == 0 && self.outbox.windows.must_hold(to, context);
         let mut sending = Sending::new(to, protocol, Token(0), kept);
         let token = match sending.granted() {
-            Some(region) => self.grant(region, to)?,
-            None => Token(self.core.pulls.next_number()),
+            Some(region) if !is_held => self.grant(region, to)?,
+            _ => Token(self.core.pulls.next_number()),
         };
         sending.set_token(token);
+        if is_held {
+            sending.hold_back();
+        }
         let request = self
             .core
             .requests
@@ -142,13 +151,24 @@ impl Engine {
             Protocol::Rendezvous => MessageKind::Rts,
             Protocol::Pieces => MessageKind::RtsPieces,
         };
-        if matches!(protocol, Protocol::Rendezvous | Protocol::Pieces) {
+        if is_announced {
             let message = (tag, context);
             self.core
                 .raise(EventKind::Offered, Some(to), message, size as u64);
         }
-        // Only if the envelope goes next.
-        if protocol == Protocol::Rendezvous && self.outbox.is_clear(to) {
+        if is_held {
+            self.core.counters.held_back.add(1);
+            let message = (tag, context);
+            self.core
+                .raise(EventKind::HeldBack, Some(to), message, size as u64);
+            self.hold_back(to, request, envelope);
+            return Ok(request);
+        }
+        if is_announced {
+            self.outbox.windows.note_announced(to);
+        }
+        // Only if the envelope goes next, and the receiver has room for what may go unasked.
+        if protocol == Protocol::Rendezvous && size > self.eager && self.outbox.is_clear(to) {
             self.fabric.offer(to, token);
         }
         let waiting = Waiting {
@@ -167,7 +187,7 @@ impl Engine {
         Ok(request)
     }
 
-    fn grant(&mut self, region: Region, to: Peer) -> Result<Token> {
+    pub(super) fn grant(&mut self, region: Region, to: Peer) -> Result<Token> {
         let granted = self
             .fabric
             .grant(region, Some(to), Rights::Read, Uses::Once);
@@ -220,9 +240,10 @@ impl Engine {
                 if !self.core.lost.is_quiet() {
                     self.fail_if_lost(request, from);
                 }
+                self.want_withheld(context, from, tag);
             }
             Posting::Matched(_, unexpected) => {
-                let message = self.core.unexpected.take(unexpected);
+                let message = self.take_kept(unexpected);
                 self.core.note_taken(&message);
                 self.take_message(request, message);
             }
@@ -250,7 +271,7 @@ impl Engine {
                     .deliver(request, from, &envelope, SharedBytes::of(&data));
                 self.core.unexpected.recycle(data);
             }
-            MessageKind::Fin | MessageKind::Cts | MessageKind::Piece | MessageKind::Mismatch => {
+            _ => {
                 unreachable!("what belongs to a message is never stored as one")
             }
         }
@@ -269,8 +290,8 @@ impl Engine {
             return None;
         }
         let (_, id) = core.matching.take(pattern(context, from, tag))?;
-        let message = core.unexpected.take(id);
-        core.note_taken(&message);
+        let message = self.take_kept(id);
+        self.core.note_taken(&message);
         Some(message)
     }
 

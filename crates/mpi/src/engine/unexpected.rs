@@ -3,10 +3,13 @@
 //! A name is given out by [`keep`](UnexpectedStore::keep) and ends with [`take`](UnexpectedStore::take); the
 //! matching engine holds each name once in between. Memory of data is used again, so that unexpected messages do
 //! not allocate for ever.
+//!
+//! It keeps account of what it holds of each peer, as [`flow`](super::flow) control needs it.
 
 use weft_fabric::{Peer, SharedBytes};
 
 use super::envelope::Envelope;
+use super::windows::cost;
 
 /// Slots that keep the memory of their data for the next message, and bytes that each of them may keep.
 const SPARE: (usize, usize) = (64, 64 * 1024);
@@ -31,14 +34,74 @@ struct Slot {
     message: Unexpected,
 }
 
+/// What is kept of one peer.
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// Bytes, with what a message takes besides.
+    held: u64,
+    /// The peer is answered once it is less than this; 0 if it has not asked.
+    answered_below: u64,
+}
+
 /// All such messages.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct UnexpectedStore {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    accounts: Box<[Account]>,
+    window: u32,
+}
+
+/// Accounts.
+impl UnexpectedStore {
+    /// The window that is given to each peer.
+    pub(super) fn window(&self) -> u32 {
+        self.window
+    }
+
+    pub(super) fn set_window(&mut self, window: u32) {
+        self.window = window;
+    }
+
+    /// A peer asks for more. True if it is to be answered now, else once enough of it was received.
+    #[must_use]
+    pub(super) fn owe(&mut self, peer: Peer) -> bool {
+        let most = 2 * u64::from(self.window);
+        let Some(account) = self.accounts.get_mut(peer.index()) else {
+            return false;
+        };
+        let is_due = account.held < most;
+        account.answered_below = if is_due { 0 } else { most };
+        is_due
+    }
+
+    /// A message of a peer is kept no more. True if the peer is to be answered now.
+    #[inline(always)]
+    #[must_use]
+    fn settle(&mut self, from: Peer, bytes: usize) -> bool {
+        let Some(account) = self.accounts.get_mut(from.index()) else {
+            return false;
+        };
+        account.held = account.held.wrapping_sub(u64::from(cost(bytes)));
+        let is_due = account.held < account.answered_below;
+        if is_due {
+            account.answered_below = 0;
+        }
+        is_due
+    }
 }
 
 impl UnexpectedStore {
+    /// An empty one, which gives so many peers such a window.
+    pub(super) fn new(peers: usize, window: u32) -> Self {
+        Self {
+            slots: Vec::new(),
+            free: Vec::new(),
+            accounts: vec![Account::default(); peers].into_boxed_slice(),
+            window,
+        }
+    }
+
     /// Keeps a message, with a copy of its data.
     #[inline]
     pub(super) fn keep(
@@ -56,6 +119,9 @@ impl UnexpectedStore {
         slot.message.from = from;
         slot.message.envelope = envelope;
         data.copy_to_vec(&mut slot.message.data);
+        if let Some(account) = self.accounts.get_mut(from.index()) {
+            account.held += u64::from(cost(data.len()));
+        }
         UnexpectedId(index)
     }
 
@@ -79,31 +145,36 @@ impl UnexpectedStore {
         slot.is_taken.then_some(&slot.message)
     }
 
-    /// Takes a message out.
-    pub(super) fn take(&mut self, id: UnexpectedId) -> Unexpected {
+    /// Takes a message out. True if its sender is to be answered now.
+    pub(super) fn take(&mut self, id: UnexpectedId) -> (Unexpected, bool) {
         let slot = &mut self.slots[id.0 as usize];
         assert!(
             std::mem::take(&mut slot.is_taken),
             "the matching engine names each message once"
         );
         self.free.push(id.0);
-        Unexpected {
+        let message = Unexpected {
             from: slot.message.from,
             envelope: slot.message.envelope,
             data: std::mem::take(&mut slot.message.data),
-        }
+        };
+        let is_due = self.settle(message.from, message.data.len());
+        (message, is_due)
     }
 
-    /// Ends a message that is still here.
+    /// Ends a message that is still here. True if its sender is to be answered now.
     #[inline]
-    pub(super) fn end(&mut self, id: UnexpectedId) {
+    #[must_use]
+    pub(super) fn end(&mut self, id: UnexpectedId) -> bool {
         let (most, bytes) = SPARE;
         let slot = &mut self.slots[id.0 as usize];
         slot.is_taken = false;
+        let (from, bytes_held) = (slot.message.from, slot.message.data.len());
         if id.0 as usize >= most || slot.message.data.capacity() > bytes {
             slot.message.data = Vec::new();
         }
         self.free.push(id.0);
+        self.settle(from, bytes_held)
     }
 
     /// Takes back the memory of a message that was taken out: the next message gets it.
@@ -129,10 +200,10 @@ mod tests {
 
     #[test]
     fn names_and_memory_are_used_again() {
-        let mut store = UnexpectedStore::default();
+        let mut store = UnexpectedStore::new(2, 1000);
         let [one, two] = [keep(&mut store, b"one"), keep(&mut store, b"two")];
         assert_ne!(one, two);
-        let message = store.take(one);
+        let (message, _) = store.take(one);
         assert_eq!(message.data, b"one");
         assert!(store.get(one).is_none());
         let memory = message.data.as_ptr();
@@ -140,6 +211,24 @@ mod tests {
         assert_eq!(keep(&mut store, b"3"), one);
         let again = store.get(one).expect("kept");
         assert_eq!((&again.data[..], again.data.as_ptr()), (&b"3"[..], memory));
-        assert_eq!(store.take(two).data, b"two");
+        assert_eq!(store.take(two).0.data, b"two");
+    }
+
+    #[test]
+    fn a_peer_that_asks_is_answered_once_enough_of_it_was_received() {
+        let mut store = UnexpectedStore::new(2, 2 * cost(8));
+        let messages: Vec<_> = (0..6).map(|_| keep(&mut store, b"8 bytes.")).collect();
+        assert!(store.owe(Peer(0)), "it has sent nothing");
+        assert!(!store.owe(Peer(1)) && !store.owe(Peer(9)));
+        for id in &messages[..2] {
+            assert!(!store.end(*id));
+        }
+        assert!(store.take(messages[2]).1);
+        assert!(!store.end(messages[3]), "it is answered once");
+        assert!(store.owe(Peer(1)));
+        for id in &messages[4..] {
+            assert!(!store.end(*id));
+        }
+        assert_eq!(store.accounts[1].held, 0);
     }
 }

@@ -75,7 +75,12 @@ impl<T: Copy> Translated<T> {
     ///
     /// # Safety
     /// As for [`store`](Self::store).
-    pub unsafe fn store_first<C: Copy + PartialEq>(&self, array: *mut C, count: usize, encode: impl Fn(T) -> C) {
+    pub unsafe fn store_first<C: Copy + PartialEq>(
+        &self,
+        array: *mut C,
+        count: usize,
+        encode: impl Fn(T) -> C,
+    ) {
         for place in 0..count.min(self.count) {
             let new = encode(self.get(place));
             let at = array.wrapping_add(place);
@@ -109,7 +114,12 @@ pub fn length(count: impl Into<i64>) -> usize {
 ///
 /// # Safety
 /// The array is null or has `count` elements that the call has written.
-pub unsafe fn encode_numbers(code: c_int, array: *mut c_int, count: usize, encode: fn(c_int) -> c_int) {
+pub unsafe fn encode_numbers(
+    code: c_int,
+    array: *mut c_int,
+    count: usize,
+    encode: fn(c_int) -> c_int,
+) {
     if code != 0 || array.is_null() {
         return;
     }
@@ -130,7 +140,9 @@ mod tests {
     #[test]
     fn short_and_long_arrays_are_alike() {
         for count in [0, 1, SHORT, SHORT + 1, 1000] {
-            let made: Vec<c_int> = (0..count).map(|place| Request::encode(1 << 30 | place)).collect();
+            let made: Vec<c_int> = (0..count)
+                .map(|place| Request::encode(1 << 30 | place))
+                .collect();
             let mut back = made.clone();
             // SAFETY: both have that many elements.
             unsafe {
@@ -144,6 +156,10 @@ mod tests {
             assert!(back.iter().all(|&handle| handle == 0x2c00_0000));
         }
         // SAFETY: null is allowed.
-        assert!(unsafe { handles::<Request>(std::ptr::null(), 5) }.place().is_null());
+        assert!(
+            unsafe { handles::<Request>(std::ptr::null(), 5) }
+                .place()
+                .is_null()
+        );
     }
 }

@@ -1,6 +1,11 @@
 //! Functions of which the tables do not say enough: `by_hand` in `tables/mpich.toml` lists them with the reason.
 
-#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
+#![allow(
+    non_snake_case,
+    missing_docs,
+    clippy::missing_safety_doc,
+    clippy::too_many_arguments
+)]
 
 mod attribute;
 mod process;
@@ -32,7 +37,8 @@ alias!(MPI_Abi_get_version => PMPI_Abi_get_version);
 pub unsafe extern "C" fn PMPI_Abort(comm: c_int, code: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI.
     unsafe {
-        let call: unsafe extern "C" fn(usize, c_int) -> c_int = standard::function(place::MPI_ABORT);
+        let call: unsafe extern "C" fn(usize, c_int) -> c_int =
+            standard::function(place::MPI_ABORT);
         error::encode(call(Comm::decode(comm), code))
     }
 }
@@ -43,7 +49,8 @@ alias!(MPI_Abort => PMPI_Abort);
 pub unsafe extern "C" fn PMPI_Pcontrol(level: c_int) -> c_int {
     // SAFETY: the types are those of the standard ABI, whose further arguments have no meaning either.
     unsafe {
-        let call: unsafe extern "C" fn(c_int, ...) -> c_int = standard::function(place::MPI_PCONTROL);
+        let call: unsafe extern "C" fn(c_int, ...) -> c_int =
+            standard::function(place::MPI_PCONTROL);
         error::encode(call(level))
     }
 }
@@ -59,7 +66,15 @@ pub unsafe extern "C" fn PMPI_Type_get_contents(
     addresses: *mut isize,
     datatypes: *mut c_int,
 ) -> c_int {
-    type Call = unsafe extern "C" fn(usize, c_int, c_int, c_int, *mut c_int, *mut isize, *mut usize) -> c_int;
+    type Call = unsafe extern "C" fn(
+        usize,
+        c_int,
+        c_int,
+        c_int,
+        *mut c_int,
+        *mut isize,
+        *mut usize,
+    ) -> c_int;
     let of = Datatype::decode(datatype);
     // SAFETY: the program passes arrays of these lengths.
     unsafe {
@@ -94,7 +109,17 @@ pub unsafe extern "C" fn PMPI_Type_get_contents_c(
     large_counts: *mut i64,
     datatypes: *mut c_int,
 ) -> c_int {
-    type Call = unsafe extern "C" fn(usize, i64, i64, i64, i64, *mut c_int, *mut isize, *mut i64, *mut usize) -> c_int;
+    type Call = unsafe extern "C" fn(
+        usize,
+        i64,
+        i64,
+        i64,
+        i64,
+        *mut c_int,
+        *mut isize,
+        *mut i64,
+        *mut usize,
+    ) -> c_int;
     let of = Datatype::decode(datatype);
     // SAFETY: as above.
     unsafe {
@@ -130,18 +155,29 @@ unsafe fn given(
     datatypes: *mut c_int,
     room: usize,
 ) {
-    type Envelope = unsafe extern "C" fn(usize, *mut i64, *mut i64, *mut i64, *mut i64, *mut c_int) -> c_int;
+    type Envelope =
+        unsafe extern "C" fn(usize, *mut i64, *mut i64, *mut i64, *mut i64, *mut c_int) -> c_int;
     let [mut count, mut addresses, mut large, mut types] = [0; 4];
     let mut combiner = 0;
     // SAFETY: these are addresses of variables; the lengths are those that the standard gives the arrays (MPI 5.0, section
     // 5.1.13), and the call would have failed with shorter ones.
     unsafe {
         let envelope: Envelope = standard::function(place::MPI_TYPE_GET_ENVELOPE_C);
-        if envelope(of, &mut count, &mut addresses, &mut large, &mut types, &mut combiner) != 0 {
+        if envelope(
+            of,
+            &mut count,
+            &mut addresses,
+            &mut large,
+            &mut types,
+            &mut combiner,
+        ) != 0
+        {
             return;
         }
         found.store_first(datatypes, length(types).min(room), Datatype::encode);
-        let translate = |at: usize, count: usize, by: fn(c_int) -> c_int| array::encode_numbers(0, integers.add(at), count, by);
+        let translate = |at: usize, count: usize, by: fn(c_int) -> c_int| {
+            array::encode_numbers(0, integers.add(at), count, by)
+        };
         match combiner {
             STANDARD_COMBINER_SUBARRAY => translate(length(count) - 1, 1, number::order::encode),
             STANDARD_COMBINER_DARRAY => {
@@ -149,7 +185,11 @@ unsafe fn given(
                 // Sizes of the whole are large counts if the datatype was made with such.
                 let distributions = if large == 0 { 3 + dimensions } else { 3 };
                 translate(distributions, dimensions, number::distribution::encode);
-                translate(distributions + dimensions, dimensions, number::distribution_argument::encode);
+                translate(
+                    distributions + dimensions,
+                    dimensions,
+                    number::distribution_argument::encode,
+                );
                 translate(length(count) - 1, 1, number::order::encode);
             }
             _ => {}

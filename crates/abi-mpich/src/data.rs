@@ -35,8 +35,9 @@ pub const fn weights_empty() -> *const c_int {
 
 /// `MPI_T_PVAR_ALL_HANDLES`.
 #[unsafe(no_mangle)]
-pub static MPI_T_PVAR_ALL_HANDLES: Constant<c_void> =
-    Constant(std::ptr::without_provenance(STANDARD_T_PVAR_ALL_HANDLES as usize));
+pub static MPI_T_PVAR_ALL_HANDLES: Constant<c_void> = Constant(std::ptr::without_provenance(
+    STANDARD_T_PVAR_ALL_HANDLES as usize,
+));
 
 /// The status of Fortran that is to be ignored: one that Fortran has, which there is none of here.
 #[unsafe(no_mangle)]

@@ -7,7 +7,11 @@ use crate::generated::numbers::{ERRORS, LAST_CODE, OTHER, STANDARD_LAST_CODE};
 /// What a call returns, as MPICH has it.
 #[inline(always)]
 pub fn encode(standard: c_int) -> c_int {
-    if standard == 0 { 0 } else { encode_failure(standard) }
+    if standard == 0 {
+        0
+    } else {
+        encode_failure(standard)
+    }
 }
 
 #[cold]

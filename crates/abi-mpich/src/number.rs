@@ -14,7 +14,11 @@ pub mod rank {
     /// The rank of the standard ABI.
     #[inline(always)]
     pub fn decode(classic: c_int) -> c_int {
-        if classic >= 0 { classic } else { special(classic) }
+        if classic >= 0 {
+            classic
+        } else {
+            special(classic)
+        }
     }
 
     #[cold]
@@ -51,7 +55,11 @@ pub mod tag {
     /// The tag of MPICH.
     #[inline(always)]
     pub fn encode(standard: c_int) -> c_int {
-        if standard == STANDARD_ANY_TAG { ANY_TAG } else { standard }
+        if standard == STANDARD_ANY_TAG {
+            ANY_TAG
+        } else {
+            standard
+        }
     }
 }
 
@@ -64,7 +72,9 @@ pub mod address {
     pub fn decode(classic: *const c_void) -> *mut c_void {
         match classic.addr().cast_signed() {
             IN_PLACE => std::ptr::without_provenance_mut(STANDARD_IN_PLACE as usize),
-            BUFFER_AUTOMATIC => std::ptr::without_provenance_mut(STANDARD_BUFFER_AUTOMATIC as usize),
+            BUFFER_AUTOMATIC => {
+                std::ptr::without_provenance_mut(STANDARD_BUFFER_AUTOMATIC as usize)
+            }
             _ => classic.cast_mut(),
         }
     }
@@ -127,12 +137,20 @@ pub mod distribution_argument {
 
     /// The argument of the standard ABI. There the default is a number that is a size as well, which has no other.
     pub fn decode(classic: c_int) -> c_int {
-        if classic == DISTRIBUTE_DFLT_DARG { STANDARD_DISTRIBUTE_DFLT_DARG } else { classic }
+        if classic == DISTRIBUTE_DFLT_DARG {
+            STANDARD_DISTRIBUTE_DFLT_DARG
+        } else {
+            classic
+        }
     }
 
     /// The argument of MPICH.
     pub fn encode(standard: c_int) -> c_int {
-        if standard == STANDARD_DISTRIBUTE_DFLT_DARG { DISTRIBUTE_DFLT_DARG } else { standard }
+        if standard == STANDARD_DISTRIBUTE_DFLT_DARG {
+            DISTRIBUTE_DFLT_DARG
+        } else {
+            standard
+        }
     }
 }
 
@@ -144,7 +162,10 @@ pub unsafe fn give_text(code: c_int, text: &[u8], room: usize, at: *mut u8, leng
     if code != 0 || at.is_null() {
         return;
     }
-    let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
+    let end = text
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(text.len());
     let fits = end.min(room - 1);
     // SAFETY: as this function demands.
     unsafe {

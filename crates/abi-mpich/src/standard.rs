@@ -41,7 +41,12 @@ extern "C" fn load() {
             ));
         }
         // SAFETY: constructors of one library run once, on one thread, before its functions can be called.
-        unsafe { (&raw mut ADDRESSES).cast::<usize>().add(place).write(address as usize) };
+        unsafe {
+            (&raw mut ADDRESSES)
+                .cast::<usize>()
+                .add(place)
+                .write(address as usize)
+        };
     }
 }
 
@@ -87,9 +92,14 @@ pub fn peers(comm: usize, none: bool) -> usize {
     let [mut inter, mut size] = [0; 2];
     // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
     unsafe {
-        let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_COMM_TEST_INTER);
+        let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            function(place::MPI_COMM_TEST_INTER);
         test(comm, &raw mut inter);
-        let place = if inter == 0 { place::MPI_COMM_SIZE } else { place::MPI_COMM_REMOTE_SIZE };
+        let place = if inter == 0 {
+            place::MPI_COMM_SIZE
+        } else {
+            place::MPI_COMM_REMOTE_SIZE
+        };
         let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place);
         count(comm, &raw mut size);
     }
@@ -108,20 +118,28 @@ pub fn outgoing(comm: usize) -> usize {
 
 /// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
 fn neighbors(comm: usize) -> (usize, usize) {
-    let [mut topology, mut rank, mut incoming, mut outgoing, mut weighted] = [0; 5];
+    let [
+        mut topology,
+        mut rank,
+        mut incoming,
+        mut outgoing,
+        mut weighted,
+    ] = [0; 5];
     // SAFETY: all are addresses of variables.
     unsafe {
         let one: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_TOPO_TEST);
         one(comm, &raw mut topology);
         match topology {
             STANDARD_CART => {
-                let dimensions: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_CARTDIM_GET);
+                let dimensions: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+                    function(place::MPI_CARTDIM_GET);
                 dimensions(comm, &raw mut incoming);
                 incoming *= 2;
                 outgoing = incoming;
             }
             STANDARD_GRAPH => {
-                let own: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_COMM_RANK);
+                let own: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+                    function(place::MPI_COMM_RANK);
                 own(comm, &raw mut rank);
                 let count: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
                     function(place::MPI_GRAPH_NEIGHBORS_COUNT);
@@ -129,9 +147,18 @@ fn neighbors(comm: usize) -> (usize, usize) {
                 outgoing = incoming;
             }
             STANDARD_DIST_GRAPH => {
-                let count: unsafe extern "C" fn(usize, *mut c_int, *mut c_int, *mut c_int) -> c_int =
-                    function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
-                count(comm, &raw mut incoming, &raw mut outgoing, &raw mut weighted);
+                let count: unsafe extern "C" fn(
+                    usize,
+                    *mut c_int,
+                    *mut c_int,
+                    *mut c_int,
+                ) -> c_int = function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
+                count(
+                    comm,
+                    &raw mut incoming,
+                    &raw mut outgoing,
+                    &raw mut weighted,
+                );
             }
             _ => {}
         }

@@ -66,7 +66,13 @@ impl Standard {
             source: number::rank::decode(source),
             tag: number::tag::decode(tag),
             error: error::decode(error),
-            bytes: [count_low, count_high_and_cancelled.cast_unsigned().wrapping_shr(1).cast_signed()],
+            bytes: [
+                count_low,
+                count_high_and_cancelled
+                    .cast_unsigned()
+                    .wrapping_shr(1)
+                    .cast_signed(),
+            ],
             cancelled: count_high_and_cancelled & 1,
             unused: [0; 2],
         }
@@ -97,7 +103,11 @@ impl Standard {
     /// The address of this status, or that of none.
     #[inline(always)]
     pub fn place(&mut self, at: *const Classic) -> *mut Self {
-        if is_none(at) { std::ptr::null_mut() } else { self }
+        if is_none(at) {
+            std::ptr::null_mut()
+        } else {
+            self
+        }
     }
 }
 
@@ -116,7 +126,11 @@ pub struct Array {
 impl Array {
     /// As many as the call may write.
     pub fn new(at: *mut Classic, count: c_int) -> Self {
-        let count = if is_none(at) { 0 } else { usize::try_from(count).unwrap_or(0) };
+        let count = if is_none(at) {
+            0
+        } else {
+            usize::try_from(count).unwrap_or(0)
+        };
         Self {
             at,
             statuses: vec![Standard::unset(); count],
@@ -161,7 +175,10 @@ mod tests {
         // SAFETY: both are statuses.
         unsafe {
             let standard = Standard::load(&given);
-            assert_eq!((standard.source, standard.tag, standard.error), (-1, 33, 15));
+            assert_eq!(
+                (standard.source, standard.tag, standard.error),
+                (-1, 33, 15)
+            );
             assert_eq!((standard.bytes, standard.cancelled), ([-5, 7], 1));
             standard.store(&mut back);
         }

@@ -60,17 +60,25 @@ struct Numbers {
 impl Mpich {
     /// Reads the table and checks that it names what the others have.
     pub fn load(path: &Path, tables: &Tables) -> Result<Self> {
-        let text = fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let read: Self = toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let text =
+            fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let read: Self =
+            toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
         for name in read.by_hand.keys().chain(read.texts.keys()) {
             ensure!(
-                tables.functions().iter().any(|(_, function)| function.name == *name),
+                tables
+                    .functions()
+                    .iter()
+                    .any(|(_, function)| function.name == *name),
                 "tables/mpich.toml names the function {name}, which tables/functions does not have"
             );
         }
         for numbers in read.numbers.values() {
             ensure!(
-                tables.families.iter().any(|family| family.title == numbers.family),
+                tables
+                    .families
+                    .iter()
+                    .any(|family| family.title == numbers.family),
                 "tables/mpich.toml names the family `{}`, which tables/constants.toml does not have",
                 numbers.family
             );
@@ -97,8 +105,14 @@ impl Mpich {
 /// Names and texts of the files, below `crates/abi-mpich/src`.
 pub fn files(mpich: &Mpich, tables: &Tables) -> Result<Vec<(String, String)>> {
     let mut files = vec![
-        ("generated/handles.rs".to_owned(), values::handles(mpich, tables)?),
-        ("generated/numbers.rs".to_owned(), values::numbers(mpich, tables)?),
+        (
+            "generated/handles.rs".to_owned(),
+            values::handles(mpich, tables)?,
+        ),
+        (
+            "generated/numbers.rs".to_owned(),
+            values::numbers(mpich, tables)?,
+        ),
         ("generated/names.rs".to_owned(), names(tables)),
     ];
     let mut index = format!(
@@ -108,7 +122,10 @@ pub fn files(mpich: &Mpich, tables: &Tables) -> Result<Vec<(String, String)>> {
     );
     for (group, functions) in &tables.groups {
         let mut body = String::new();
-        for function in functions.iter().filter(|one| !mpich.by_hand.contains_key(&one.name)) {
+        for function in functions
+            .iter()
+            .filter(|one| !mpich.by_hand.contains_key(&one.name))
+        {
             for form in function.forms() {
                 body += &entry(mpich, group, function, form)
                     .with_context(|| format!("translating {}", function.name_of(form)))?;
@@ -164,12 +181,24 @@ fn entry(mpich: &Mpich, group: &str, function: &Function, form: Form) -> Result<
         let Some(declaration) = parameter.declaration(form) else {
             continue;
         };
-        let text = mpich.texts.get(&function.name).filter(|text| text.parameter == declaration.name);
-        let mut translation = Translation::of(mpich, group, function, form, parameter, &declaration)?;
+        let text = mpich
+            .texts
+            .get(&function.name)
+            .filter(|text| text.parameter == declaration.name);
+        let mut translation =
+            Translation::of(mpich, group, function, form, parameter, &declaration)?;
         if let Some(text) = text {
-            translation = Translation::of_text(&declaration, tables_room(&text.room), mpich.value(&text.room)?);
+            translation = Translation::of_text(
+                &declaration,
+                tables_room(&text.room),
+                mpich.value(&text.room)?,
+            );
         }
-        declared.push(format!("{}: {}", declaration.name, parameters::classic_type(&declaration)?));
+        declared.push(format!(
+            "{}: {}",
+            declaration.name,
+            parameters::classic_type(&declaration)?
+        ));
         types.push(parameters::standard_type(&declaration)?);
         arguments.push(translation.argument);
         for line in translation.before {

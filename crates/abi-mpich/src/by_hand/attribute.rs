@@ -7,7 +7,8 @@ use weft_atomic::{AtomicI32, Ordering};
 use crate::generated::names::place;
 use crate::handle::{Comm, Handle, Win};
 use crate::number::{
-    self, STANDARD_HOST, STANDARD_IO, STANDARD_LASTUSEDCODE, STANDARD_WIN_CREATE_FLAVOR, STANDARD_WIN_MODEL,
+    self, STANDARD_HOST, STANDARD_IO, STANDARD_LASTUSEDCODE, STANDARD_WIN_CREATE_FLAVOR,
+    STANDARD_WIN_MODEL,
 };
 use crate::{alias, error, standard};
 
@@ -39,7 +40,9 @@ unsafe fn translated(keyval: c_int, value: *mut c_void) -> *mut c_void {
 }
 
 fn small(number: c_int, otherwise: *mut c_void) -> *mut c_void {
-    let found = usize::try_from(number).ok().and_then(|place| SMALL.get(place));
+    let found = usize::try_from(number)
+        .ok()
+        .and_then(|place| SMALL.get(place));
     found.map_or(otherwise, |number| (&raw const *number).cast_mut().cast())
 }
 

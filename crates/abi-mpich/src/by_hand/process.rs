@@ -26,13 +26,22 @@ impl Codes {
     }
 
     fn place(&mut self) -> *mut c_int {
-        if self.codes.is_empty() { self.at } else { self.codes.as_mut_ptr() }
+        if self.codes.is_empty() {
+            self.at
+        } else {
+            self.codes.as_mut_ptr()
+        }
     }
 
     /// # Safety
     /// The program has passed an array of that many numbers, or none.
     unsafe fn store(&self) {
-        for (place, code) in self.codes.iter().enumerate().filter(|(_, code)| **code != UNSET) {
+        for (place, code) in self
+            .codes
+            .iter()
+            .enumerate()
+            .filter(|(_, code)| **code != UNSET)
+        {
             // SAFETY: as this function demands.
             unsafe { self.at.add(place).write_unaligned(error::encode(*code)) };
         }
@@ -44,7 +53,8 @@ fn is_root(comm: usize, root: c_int) -> bool {
     let mut rank = UNSET;
     // SAFETY: the types are those of the standard ABI; an error of the communicator is told by the call itself.
     unsafe {
-        let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int = standard::function(place::MPI_COMM_RANK);
+        let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            standard::function(place::MPI_COMM_RANK);
         call(comm, &raw mut rank) == 0 && rank == root
     }
 }
@@ -71,7 +81,11 @@ pub unsafe extern "C" fn PMPI_Comm_spawn(
         *mut c_int,
     ) -> c_int;
     let comm = Comm::decode(comm);
-    let count = if is_root(comm, root) { length(maxprocs) } else { 0 };
+    let count = if is_root(comm, root) {
+        length(maxprocs)
+    } else {
+        0
+    };
     let mut codes = Codes::new(errcodes, count);
     let mut made = 0;
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
@@ -120,14 +134,24 @@ pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
         *mut c_int,
     ) -> c_int;
     let comm = Comm::decode(comm);
-    let commands_here = if is_root(comm, root) { length(count) } else { 0 };
+    let commands_here = if is_root(comm, root) {
+        length(count)
+    } else {
+        0
+    };
     let mut made = 0;
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the arrays have their lengths at the root.
     unsafe {
         let numbers = if maxprocs.is_null() { 0 } else { commands_here };
-        let processes = (0..numbers).map(|place| length(maxprocs.add(place).read_unaligned())).sum();
+        let processes = (0..numbers)
+            .map(|place| length(maxprocs.add(place).read_unaligned()))
+            .sum();
         let mut codes = Codes::new(errcodes, processes);
-        let infos = if commands_here == 0 { std::ptr::null() } else { infos };
+        let infos = if commands_here == 0 {
+            std::ptr::null()
+        } else {
+            infos
+        };
         let mut infos = array::handles::<Info>(infos, commands_here);
         let call: Call = standard::function(place::MPI_COMM_SPAWN_MULTIPLE);
         let code = call(

@@ -5,7 +5,8 @@ use std::ffi::{c_int, c_void};
 use crate::alias;
 use crate::callback::errhandler::PMPI_Comm_create_errhandler;
 use crate::generated::datatype::{
-    PMPI_Get_address, PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct, PMPI_Type_get_extent,
+    PMPI_Get_address, PMPI_Type_create_hindexed, PMPI_Type_create_hvector, PMPI_Type_create_struct,
+    PMPI_Type_get_extent,
 };
 use crate::generated::errhandler::{PMPI_Comm_get_errhandler, PMPI_Comm_set_errhandler};
 

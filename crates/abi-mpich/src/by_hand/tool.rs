@@ -40,7 +40,11 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
     let mut made = 0;
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
     unsafe {
-        let room = if elements.is_null() { 0 } else { length(elements.read_unaligned()) };
+        let room = if elements.is_null() {
+            0
+        } else {
+            length(elements.read_unaligned())
+        };
         let mut found = array::handles::<Datatype>(datatypes, room);
         let call: Call = standard::function(place::MPI_T_EVENT_GET_INFO);
         let code = call(
@@ -59,7 +63,11 @@ pub unsafe extern "C" fn PMPI_T_event_get_info(
         );
         if code == 0 {
             if !elements.is_null() {
-                found.store_first(datatypes, length(elements.read_unaligned()).min(room), Datatype::encode);
+                found.store_first(
+                    datatypes,
+                    length(elements.read_unaligned()).min(room),
+                    Datatype::encode,
+                );
             }
             handle::store::<Info>(info, made);
             array::encode_numbers(code, verbosity, 1, number::verbosity::encode);

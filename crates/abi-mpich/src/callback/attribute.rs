@@ -43,20 +43,43 @@ unsafe extern "C" fn copy<H: Handle>(
 ) -> c_int {
     // SAFETY: the standard ABI passes the record that came with the key; the program has passed a function of this type.
     unsafe {
-        let function: unsafe extern "C" fn(H::Classic, c_int, *mut c_void, *mut c_void, *mut c_void, *mut c_int) -> c_int =
-            std::mem::transmute((*record).copy);
+        let function: unsafe extern "C" fn(
+            H::Classic,
+            c_int,
+            *mut c_void,
+            *mut c_void,
+            *mut c_void,
+            *mut c_int,
+        ) -> c_int = std::mem::transmute((*record).copy);
         let keyval = number::keyval::encode(keyval);
-        error::decode_any(function(H::encode(object), keyval, (*record).extra_state, value, copy, flag))
+        error::decode_any(function(
+            H::encode(object),
+            keyval,
+            (*record).extra_state,
+            value,
+            copy,
+            flag,
+        ))
     }
 }
 
-unsafe extern "C" fn delete<H: Handle>(object: usize, keyval: c_int, value: *mut c_void, record: *mut Record) -> c_int {
+unsafe extern "C" fn delete<H: Handle>(
+    object: usize,
+    keyval: c_int,
+    value: *mut c_void,
+    record: *mut Record,
+) -> c_int {
     // SAFETY: as above.
     unsafe {
         let function: unsafe extern "C" fn(H::Classic, c_int, *mut c_void, *mut c_void) -> c_int =
             std::mem::transmute((*record).delete);
         let keyval = number::keyval::encode(keyval);
-        error::decode_any(function(H::encode(object), keyval, value, (*record).extra_state))
+        error::decode_any(function(
+            H::encode(object),
+            keyval,
+            value,
+            (*record).extra_state,
+        ))
     }
 }
 
@@ -84,7 +107,8 @@ unsafe fn create<H: Handle>(
     let record = Box::into_raw(record);
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the record stays.
     unsafe {
-        let call: unsafe extern "C" fn(usize, usize, *mut c_int, *mut Record) -> c_int = standard::function(place);
+        let call: unsafe extern "C" fn(usize, usize, *mut c_int, *mut Record) -> c_int =
+            standard::function(place);
         let code = call(copies, deletes, keyval, record);
         if code != 0 {
             drop(Box::from_raw(record));

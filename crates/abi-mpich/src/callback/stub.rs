@@ -24,7 +24,10 @@ impl Stubs {
 
     /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if all are taken.
     pub fn take(&self, code: usize, function: usize) -> Option<usize> {
-        let mut taken = self.taken.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut taken = self
+            .taken
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
         let known = self.functions[..*taken]
             .iter()
             .position(|other| other.load(Ordering::Relaxed) == function);
@@ -106,7 +109,11 @@ mod tests {
         let mut last = 0;
         for function in 1..=STUBS {
             let stub = STUBS_OF_TEST.take(code, function).expect("one is left");
-            assert_eq!(STUBS_OF_TEST.take(code, function), Some(stub), "it keeps its stub");
+            assert_eq!(
+                STUBS_OF_TEST.take(code, function),
+                Some(stub),
+                "it keeps its stub"
+            );
             // SAFETY: it is the address of a stub, which jumps to `target`.
             let call: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(stub) };
             // SAFETY: as above.

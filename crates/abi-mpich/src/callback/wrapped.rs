@@ -61,7 +61,8 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
     extra_state: *mut c_void,
     request: *mut c_int,
 ) -> c_int {
-    type Start = unsafe extern "C" fn(usize, usize, usize, *mut GeneralRequest, *mut usize) -> c_int;
+    type Start =
+        unsafe extern "C" fn(usize, usize, usize, *mut GeneralRequest, *mut usize) -> c_int;
     let mut made = 0;
     let functions = (query_function, free_function, cancel_function);
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
@@ -70,7 +71,13 @@ pub unsafe extern "C" fn PMPI_Grequest_start(
         let at = handle::place(request, &mut made);
         let (Some(query_function), Some(free_function), Some(cancel_function)) = functions else {
             // The call says which one is missing.
-            let address = |there: bool| if there { query as *const () as usize } else { 0 };
+            let address = |there: bool| {
+                if there {
+                    query as *const () as usize
+                } else {
+                    0
+                }
+            };
             let code = call(
                 address(functions.0.is_some()),
                 address(functions.1.is_some()),
@@ -114,8 +121,13 @@ struct Representation {
 unsafe extern "C" fn extent(datatype: usize, extent: *mut isize, of: *mut Representation) -> c_int {
     // SAFETY: the standard ABI passes the record; the program has passed a function of this type.
     unsafe {
-        let function: unsafe extern "C" fn(c_int, *mut isize, *mut c_void) -> c_int = std::mem::transmute((*of).extent);
-        error::decode_any(function(Datatype::encode(datatype), extent, (*of).extra_state))
+        let function: unsafe extern "C" fn(c_int, *mut isize, *mut c_void) -> c_int =
+            std::mem::transmute((*of).extent);
+        error::decode_any(function(
+            Datatype::encode(datatype),
+            extent,
+            (*of).extra_state,
+        ))
     }
 }
 
@@ -187,14 +199,23 @@ struct Listener {
 
 impl Listener {
     fn new(function: usize, user_data: *mut c_void) -> *mut Self {
-        Box::into_raw(Box::new(Self { function, user_data }))
+        Box::into_raw(Box::new(Self {
+            function,
+            user_data,
+        }))
     }
 }
 
-unsafe extern "C" fn event(instance: usize, registration: usize, safety: c_int, listener: *mut Listener) {
+unsafe extern "C" fn event(
+    instance: usize,
+    registration: usize,
+    safety: c_int,
+    listener: *mut Listener,
+) {
     // SAFETY: the standard ABI passes the record; the tool has passed a function of this type.
     unsafe {
-        let function: unsafe extern "C" fn(usize, usize, c_int, *mut c_void) = std::mem::transmute((*listener).function);
+        let function: unsafe extern "C" fn(usize, usize, c_int, *mut c_void) =
+            std::mem::transmute((*listener).function);
         let safety = number::callback_safety::encode(safety);
         function(instance, registration, safety, (*listener).user_data);
     }
@@ -204,8 +225,13 @@ unsafe extern "C" fn freed(registration: usize, safety: c_int, listener: *mut Li
     // SAFETY: as above, once.
     unsafe {
         let listener = Box::from_raw(listener);
-        let function: unsafe extern "C" fn(usize, c_int, *mut c_void) = std::mem::transmute(listener.function);
-        function(registration, number::callback_safety::encode(safety), listener.user_data);
+        let function: unsafe extern "C" fn(usize, c_int, *mut c_void) =
+            std::mem::transmute(listener.function);
+        function(
+            registration,
+            number::callback_safety::encode(safety),
+            listener.user_data,
+        );
     }
 }
 
@@ -220,22 +246,38 @@ pub unsafe extern "C" fn PMPI_T_event_register_callback(
     type Register = unsafe extern "C" fn(usize, c_int, usize, *mut Listener, usize) -> c_int;
     let (listener, wrapper) = match function {
         0 => (std::ptr::null_mut(), 0),
-        _ => (Listener::new(function, user_data), event as *const () as usize),
+        _ => (
+            Listener::new(function, user_data),
+            event as *const () as usize,
+        ),
     };
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
     unsafe {
         let call: Register = standard::function(place::MPI_T_EVENT_REGISTER_CALLBACK);
         let safety = number::callback_safety::decode(safety);
-        error::encode(call(registration, safety, handle::Info::decode(info), listener, wrapper))
+        error::encode(call(
+            registration,
+            safety,
+            handle::Info::decode(info),
+            listener,
+            wrapper,
+        ))
     }
 }
 alias!(MPI_T_event_register_callback => PMPI_T_event_register_callback);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_handle_free(registration: usize, user_data: *mut c_void, function: usize) -> c_int {
+pub unsafe extern "C" fn PMPI_T_event_handle_free(
+    registration: usize,
+    user_data: *mut c_void,
+    function: usize,
+) -> c_int {
     let (listener, wrapper) = match function {
         0 => (std::ptr::null_mut(), 0),
-        _ => (Listener::new(function, user_data), freed as *const () as usize),
+        _ => (
+            Listener::new(function, user_data),
+            freed as *const () as usize,
+        ),
     };
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
     unsafe {
@@ -250,22 +292,38 @@ alias!(MPI_T_event_handle_free => PMPI_T_event_handle_free);
 /// own.
 static DROPPED: AtomicUsize = AtomicUsize::new(0);
 
-unsafe extern "C" fn dropped(count: i64, registration: usize, source: c_int, safety: c_int, user_data: *mut Listener) {
+unsafe extern "C" fn dropped(
+    count: i64,
+    registration: usize,
+    source: c_int,
+    safety: c_int,
+    user_data: *mut Listener,
+) {
     // SYNC event.dropped: pairs with the store below.
     let function = DROPPED.load(Ordering::Acquire);
     // SAFETY: the tool has passed a function of this type; the record is that of the registration, or none.
     unsafe {
-        let function: unsafe extern "C" fn(i64, usize, c_int, c_int, *mut c_void) = std::mem::transmute(function);
+        let function: unsafe extern "C" fn(i64, usize, c_int, c_int, *mut c_void) =
+            std::mem::transmute(function);
         let user_data = match user_data.is_null() {
             true => std::ptr::null_mut(),
             false => (*user_data).user_data,
         };
-        function(count, registration, source, number::callback_safety::encode(safety), user_data);
+        function(
+            count,
+            registration,
+            source,
+            number::callback_safety::encode(safety),
+            user_data,
+        );
     }
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(registration: usize, function: usize) -> c_int {
+pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(
+    registration: usize,
+    function: usize,
+) -> c_int {
     let wrapper = match function {
         0 => 0,
         _ => {
@@ -276,7 +334,8 @@ pub unsafe extern "C" fn PMPI_T_event_set_dropped_handler(registration: usize, f
     };
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
     unsafe {
-        let call: unsafe extern "C" fn(usize, usize) -> c_int = standard::function(place::MPI_T_EVENT_SET_DROPPED_HANDLER);
+        let call: unsafe extern "C" fn(usize, usize) -> c_int =
+            standard::function(place::MPI_T_EVENT_SET_DROPPED_HANDLER);
         error::encode(call(registration, wrapper))
     }
 }

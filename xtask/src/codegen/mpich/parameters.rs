@@ -17,7 +17,17 @@ pub struct Translation {
 fn handle(base: &str) -> Option<&str> {
     let name = base.strip_prefix("MPI_")?;
     let kinds = [
-        "Comm", "Group", "Win", "Session", "Message", "Info", "Errhandler", "Op", "Request", "Datatype", "File",
+        "Comm",
+        "Group",
+        "Win",
+        "Session",
+        "Message",
+        "Info",
+        "Errhandler",
+        "Op",
+        "Request",
+        "Datatype",
+        "File",
     ];
     kinds.contains(&name).then_some(name)
 }
@@ -44,7 +54,11 @@ fn rust(declaration: &Declaration, file: &str, other_handle: &str, status: &str)
         Some(length) => format!("[{base}; {length}]"),
         None => base.to_owned(),
     };
-    let mutability = if declaration.constant { "*const " } else { "*mut " };
+    let mutability = if declaration.constant {
+        "*const "
+    } else {
+        "*mut "
+    };
     let pointers = declaration.stars + usize::from(declaration.array);
     Ok(format!("{}{element}", mutability.repeat(pointers)))
 }
@@ -91,11 +105,13 @@ impl Translation {
             "name" => "resultlen",
             _ => "std::ptr::null_mut()",
         };
-        Self::new(format!("if {name}.is_null() {{ {name} }} else {{ {name}_text.as_mut_ptr().cast() }}"))
-            .before(format!("let mut {name}_text = [0_u8; {standard_room}];"))
-            .after(format!(
-                "number::give_text(code, &{name}_text, {room}, {name}.cast(), {length});"
-            ))
+        Self::new(format!(
+            "if {name}.is_null() {{ {name} }} else {{ {name}_text.as_mut_ptr().cast() }}"
+        ))
+        .before(format!("let mut {name}_text = [0_u8; {standard_room}];"))
+        .after(format!(
+            "number::give_text(code, &{name}_text, {room}, {name}.cast(), {length});"
+        ))
     }
 
     /// What the tables say of a parameter.
@@ -119,14 +135,27 @@ impl Translation {
                 return Ok(Self::new(format!("{kind}::decode({name})")));
             }
             if single && output {
-                return Ok(Self::new(format!("handle::place({name}, &mut {name}_made)"))
-                    .before(format!("let mut {name}_made = 0;"))
-                    .after(format!("if code == 0 {{ handle::store::<{kind}>({name}, {name}_made); }}")));
+                return Ok(
+                    Self::new(format!("handle::place({name}, &mut {name}_made)"))
+                        .before(format!("let mut {name}_made = 0;"))
+                        .after(format!(
+                            "if code == 0 {{ handle::store::<{kind}>({name}, {name}_made); }}"
+                        )),
+                );
             }
             if single {
                 let argument = format!("handle::place({name}.cast_mut(), &mut {name}_there)")
-                    .replace(".cast_mut()", if declaration.constant { ".cast_mut()" } else { "" });
-                let loaded = Self::new(argument).before(format!("let mut {name}_there = handle::load::<{kind}>({name});"));
+                    .replace(
+                        ".cast_mut()",
+                        if declaration.constant {
+                            ".cast_mut()"
+                        } else {
+                            ""
+                        },
+                    );
+                let loaded = Self::new(argument).before(format!(
+                    "let mut {name}_there = handle::load::<{kind}>({name});"
+                ));
                 return Ok(match parameter.direction.as_str() {
                     "in" => loaded,
                     _ => loaded.after(format!("handle::store::<{kind}>({name}, {name}_there);")),
@@ -136,8 +165,9 @@ impl Translation {
                 bail!("handles of {name} are not translated");
             }
             let count = count(group, function, parameter, name)?;
-            let translated = Self::new(format!("{name}_there.place()"))
-                .before(format!("let mut {name}_there = array::handles::<{kind}>({name}, {count});"));
+            let translated = Self::new(format!("{name}_there.place()")).before(format!(
+                "let mut {name}_there = array::handles::<{kind}>({name}, {count});"
+            ));
             return Ok(match parameter.direction.as_str() {
                 "in" => translated,
                 _ => translated.after(format!("{name}_there.store({name}, {kind}::encode);")),
@@ -146,12 +176,20 @@ impl Translation {
         if let Some(translated) = number(mpich, function, form, parameter, declaration)? {
             return Ok(translated);
         }
-        let places = ["coll", "coll_nonblocking", "coll_persistent", "neighborhood", "buffering"];
+        let places = [
+            "coll",
+            "coll_nonblocking",
+            "coll_persistent",
+            "neighborhood",
+            "buffering",
+        ];
         Ok(match parameter.kind.as_str() {
-            "BUFFER" if places.contains(&group) => Self::new(format!("number::address::decode({name})")),
-            "C_BUFFER2" if output => {
-                Self::new(name.clone()).after(format!("if code == 0 {{ number::address::encode_at({name}); }}"))
+            "BUFFER" if places.contains(&group) => {
+                Self::new(format!("number::address::decode({name})"))
             }
+            "C_BUFFER2" if output => Self::new(name.clone()).after(format!(
+                "if code == 0 {{ number::address::encode_at({name}); }}"
+            )),
             "WEIGHT" => Self::new(format!("number::weights::decode({name})")),
             "OFFSET" if name == "disp" && declaration.by_value() => {
                 Self::new(format!("number::displacement::decode({name})"))
@@ -225,7 +263,9 @@ fn status(function: &Function, parameter: &Parameter, declaration: &Declaration)
     if declaration.array {
         let count = parameter.length.as_deref().unwrap_or("count");
         return Translation::new(format!("{name}_there.place()"))
-            .before(format!("let mut {name}_there = status::Array::new({name}, {count});"))
+            .before(format!(
+                "let mut {name}_there = status::Array::new({name}, {count});"
+            ))
             .after(format!("{name}_there.store();"));
     }
     let given = match parameter.direction.as_str() {
@@ -250,10 +290,16 @@ fn count(group: &str, function: &Function, parameter: &Parameter, name: &str) ->
                 true => format!("{name}.is_null() || number::address::is_in_place(sendbuf)"),
                 false => format!("{name}.is_null()"),
             };
-            Ok(format!("standard::peers(handle::Comm::decode(comm), {unused})"))
+            Ok(format!(
+                "standard::peers(handle::Comm::decode(comm), {unused})"
+            ))
         }
         Some("*") => {
-            let degree = if name.starts_with("send") { "outgoing" } else { "incoming" };
+            let degree = if name.starts_with("send") {
+                "outgoing"
+            } else {
+                "incoming"
+            };
             Ok(format!("standard::{degree}(handle::Comm::decode(comm))"))
         }
         Some(length) => Ok(format!("length({length})")),

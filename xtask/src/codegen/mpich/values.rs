@@ -126,7 +126,9 @@ fn pairs_of_kind(mpich: &Mpich, tables: &Tables, c: &str) -> Result<Vec<(i64, i6
 fn standard(tables: &Tables, name: &str) -> Result<i64> {
     let mut all = tables.families.iter().flat_map(Family::values);
     let found = all.find(|(other, _)| *other == name);
-    Ok(found.with_context(|| format!("tables/constants.toml has no {name}"))?.1)
+    Ok(found
+        .with_context(|| format!("tables/constants.toml has no {name}"))?
+        .1)
 }
 
 /// Constants that hand-written code names, with their type.
@@ -182,8 +184,18 @@ pub fn numbers(mpich: &Mpich, tables: &Tables) -> Result<String> {
     }
     let undefined = mpich.value("MPI_UNDEFINED")?;
     out += "\n/// Special ranks: here and in the standard ABI.\npub const RANKS: &[(c_int, c_int)] = &[\n";
-    for name in ["MPI_PROC_NULL", "MPI_ANY_SOURCE", "MPI_ROOT", "MPI_UNDEFINED"] {
-        let _ = writeln!(out, "({}, {}),", mpich.value(name)?, standard(tables, name)?);
+    for name in [
+        "MPI_PROC_NULL",
+        "MPI_ANY_SOURCE",
+        "MPI_ROOT",
+        "MPI_UNDEFINED",
+    ] {
+        let _ = writeln!(
+            out,
+            "({}, {}),",
+            mpich.value(name)?,
+            standard(tables, name)?
+        );
     }
     out += "];\n\n/// Error classes: here and in the standard ABI.\npub static ERRORS: &[(c_int, c_int)] = &[\n";
     for (name, error) in &tables.errors {
@@ -200,13 +212,20 @@ pub fn numbers(mpich: &Mpich, tables: &Tables) -> Result<String> {
         mpich.value("MPI_ERR_OTHER")?
     );
     for (name, numbers) in &mpich.numbers {
-        let family = tables.families.iter().find(|family| family.title == numbers.family);
+        let family = tables
+            .families
+            .iter()
+            .find(|family| family.title == numbers.family);
         let family = family.context("checked when it was loaded")?;
         let pairs: Vec<(i64, i64)> = family
             .values()
             .map(|(name, standard)| Ok((mpich.value(name)?, standard)))
             .collect::<Result<_>>()?;
-        let _ = writeln!(out, "\n/// {}.\npub mod {name} {{\nuse std::ffi::c_int;\n", family.title);
+        let _ = writeln!(
+            out,
+            "\n/// {}.\npub mod {name} {{\nuse std::ffi::c_int;\n",
+            family.title
+        );
         out += &if numbers.set {
             set(&pairs)
         } else {
@@ -219,12 +238,17 @@ pub fn numbers(mpich: &Mpich, tables: &Tables) -> Result<String> {
 
 fn error(tables: &Tables, name: &str) -> Result<i64> {
     let found = tables.errors.iter().find(|(other, _)| other == name);
-    Ok(found.with_context(|| format!("tables/errors.toml has no {name}"))?.1.value)
+    Ok(found
+        .with_context(|| format!("tables/errors.toml has no {name}"))?
+        .1
+        .value)
 }
 
 /// A number that is one of the constants.
 fn one(pairs: &[(i64, i64)], numbers: &Numbers, undefined: i64) -> String {
-    let mut out = String::from("/// The number of the standard ABI.\npub const fn decode(classic: c_int) -> c_int {\nmatch classic {\n");
+    let mut out = String::from(
+        "/// The number of the standard ABI.\npub const fn decode(classic: c_int) -> c_int {\nmatch classic {\n",
+    );
     for (classic, standard) in pairs {
         let _ = writeln!(out, "{classic} => {standard},");
     }
@@ -243,7 +267,10 @@ fn one(pairs: &[(i64, i64)], numbers: &Numbers, undefined: i64) -> String {
 /// A number that is a sum of the constants. Bits that are none of them become one that is none there either.
 fn set(pairs: &[(i64, i64)]) -> String {
     let mut out = String::new();
-    for (name, title, from, to) in [("decode", "the standard ABI", 0, 1), ("encode", "MPICH", 1, 0)] {
+    for (name, title, from, to) in [
+        ("decode", "the standard ABI", 0, 1),
+        ("encode", "MPICH", 1, 0),
+    ] {
         let of = |pair: &(i64, i64), side| if side == 0 { pair.0 } else { pair.1 };
         let all: i64 = pairs.iter().map(|pair| of(pair, from)).sum();
         let _ = writeln!(
@@ -252,7 +279,12 @@ fn set(pairs: &[(i64, i64)]) -> String {
              let mut found = if set & !{all} == 0 {{ 0 }} else {{ 1 << 30 }};"
         );
         for pair in pairs {
-            let _ = writeln!(out, "if set & {} != 0 {{ found |= {}; }}", of(pair, from), of(pair, to));
+            let _ = writeln!(
+                out,
+                "if set & {} != 0 {{ found |= {}; }}",
+                of(pair, from),
+                of(pair, to)
+            );
         }
         out += "found\n}\n";
     }

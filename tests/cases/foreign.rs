@@ -38,7 +38,7 @@ fn build(name: &str) -> PathBuf {
 fn build_with(wrapper: &str, name: &str) -> PathBuf {
     let program = scratch(&format!("foreign-{wrapper}")).join(name);
     let output = Command::new(mpich().join("bin").join(wrapper))
-        .args(["-std=gnu11", "-O1", "-pthread"])
+        .args(["-std=gnu11", "-g", "-O1", "-pthread"])
         .arg(root().join(format!("tests/programs/{name}.c")))
         .arg("-o")
         .arg(&program)
@@ -123,7 +123,16 @@ fn a_program_of_mpichs_own_abi_runs_on_either() {
 #[test]
 fn all_that_a_program_of_mpichs_own_abi_may_call() {
     for (name, ranks) in [
-MPICHPROGRAMS
+        ("point_to_point", 2),
+        ("communicators", 4),
+        ("collectives", 4),
+        ("intercommunicators", 3),
+        ("topologies", 4),
+        ("requests", 2),
+        ("one_sided", 3),
+        ("files", 3),
+        ("threads", 2),
+        ("partitioned", 2),
     ] {
         let ended = on_weft_as_it_is(ranks, &build_with("mpicc", name));
         ended.expect_success();
@@ -143,6 +152,29 @@ fn what_differs_between_the_abis() {
     }
 }
 
+/// The library between the program and ours is no place of the program.
+#[test]
+fn a_mistake_is_told_with_its_place() {
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "1"])
+        .arg(build_with("mpicc", "mpich_abi"))
+        .arg("mistake")
+        .env_remove("LD_LIBRARY_PATH");
+    let ended = run(&mut command, Duration::from_secs(60));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let place = ended
+        .err
+        .lines()
+        .find(|line| line.trim_start().starts_with("place"));
+    let place = place.unwrap_or_default();
+    assert!(place.contains("mpich_abi"), "{ended:?}");
+    assert!(
+        ended.err.contains("MPI_ERR_RANK") && ended.err.contains("4711"),
+        "{ended:?}"
+    );
+}
+
 /// It would run as several copies of rank 0, each alone, with MPICH's library.
 #[test]
 fn a_program_that_finds_another_library_first_is_refused() {
@@ -156,7 +188,10 @@ fn a_program_that_finds_another_library_first_is_refused() {
         .arg(&program)
         .arg("-L")
         .arg(&library)
-        .arg(format!("-Wl,--disable-new-dtags,-rpath,{}", library.display()))
+        .arg(format!(
+            "-Wl,--disable-new-dtags,-rpath,{}",
+            library.display()
+        ))
         .arg("-lmpi")
         .output()
         .expect("cc can be started");

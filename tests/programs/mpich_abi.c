@@ -330,6 +330,8 @@ int main(int argc, char **argv) {
     CHECK(provided >= MPI_THREAD_SERIALIZED && provided <= MPI_THREAD_MULTIPLE);
     MPI_Comm_rank(MPI_COMM_WORLD, &check_rank);
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
+    /* With an argument: a mistake, whose place in this file is told. */
+    if (argc > 1) MPI_Send(&provided, 1, MPI_INT, 4711, 0, MPI_COMM_WORLD);
     statuses();
     handles();
     callbacks();

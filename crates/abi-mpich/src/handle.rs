@@ -51,8 +51,7 @@ fn encode(standard: usize, predefined: impl FnOnce(usize) -> Option<u32>, null: 
     predefined(standard).unwrap_or(null).cast_signed()
 }
 
-/// # Panics
-/// Never: a request beyond the four millionth at once has no handle of 32 bits, and ends the process with a word.
+/// The handle of something that the program has made. A request beyond the four millionth at once has none of 32 bits.
 #[inline(always)]
 fn made(standard: usize) -> u32 {
     if standard >> 31 != 0 {

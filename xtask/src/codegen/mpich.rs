@@ -185,8 +185,7 @@ fn entry(mpich: &Mpich, group: &str, function: &Function, form: Form) -> Result<
             .texts
             .get(&function.name)
             .filter(|text| text.parameter == declaration.name);
-        let mut translation =
-            Translation::of(mpich, group, function, form, parameter, &declaration)?;
+        let mut translation = Translation::of(mpich, group, function, parameter, &declaration)?;
         if let Some(text) = text {
             translation = Translation::of_text(
                 &declaration,

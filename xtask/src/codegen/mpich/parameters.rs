@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 
 use super::super::declaration::Declaration;
-use super::super::table::{Form, Function, Parameter};
+use super::super::table::{Function, Parameter};
 use super::{Mpich, has_length};
 
 /// What becomes of a parameter.
@@ -71,7 +71,7 @@ pub fn classic_type(declaration: &Declaration) -> Result<String> {
 /// The type of a parameter in the standard ABI.
 pub fn standard_type(declaration: &Declaration) -> Result<String> {
     let text = rust(declaration, "usize", "usize", "Standard")?;
-    // Weights and buffers are given as what their functions answer.
+    // What may be written is not told apart there: one type for what is translated and what is not.
     Ok(match declaration.base.as_str() {
         "void" | "int" | "MPI_Status" => text.replace("*const ", "*mut "),
         base if handle(base).is_some() => text.replace("*const ", "*mut "),
@@ -119,7 +119,6 @@ impl Translation {
         mpich: &Mpich,
         group: &str,
         function: &Function,
-        form: Form,
         parameter: &Parameter,
         declaration: &Declaration,
     ) -> Result<Self> {
@@ -127,7 +126,7 @@ impl Translation {
         let single = declaration.stars == 1 && !declaration.array;
         let output = parameter.direction == "out";
         if declaration.base == "MPI_Status" {
-            return Ok(status(function, parameter, declaration));
+            return Ok(status(parameter, declaration));
         }
         if let Some(kind) = handle(&declaration.base) {
             let kind = format!("handle::{kind}");
@@ -144,18 +143,9 @@ impl Translation {
                 );
             }
             if single {
-                let argument = format!("handle::place({name}.cast_mut(), &mut {name}_there)")
-                    .replace(
-                        ".cast_mut()",
-                        if declaration.constant {
-                            ".cast_mut()"
-                        } else {
-                            ""
-                        },
-                    );
-                let loaded = Self::new(argument).before(format!(
-                    "let mut {name}_there = handle::load::<{kind}>({name});"
-                ));
+                let loaded = Self::new(format!("handle::place({name}, &mut {name}_there)")).before(
+                    format!("let mut {name}_there = handle::load::<{kind}>({name});"),
+                );
                 return Ok(match parameter.direction.as_str() {
                     "in" => loaded,
                     _ => loaded.after(format!("handle::store::<{kind}>({name}, {name}_there);")),
@@ -173,7 +163,7 @@ impl Translation {
                 _ => translated.after(format!("{name}_there.store({name}, {kind}::encode);")),
             });
         }
-        if let Some(translated) = number(mpich, function, form, parameter, declaration)? {
+        if let Some(translated) = number(mpich, function, parameter, declaration)? {
             return Ok(translated);
         }
         let places = [
@@ -210,7 +200,6 @@ impl Translation {
 fn number(
     mpich: &Mpich,
     function: &Function,
-    form: Form,
     parameter: &Parameter,
     declaration: &Declaration,
 ) -> Result<Option<Translation>> {
@@ -227,7 +216,6 @@ fn number(
             None => return Ok(None),
         },
     };
-    let _ = form;
     if declaration.by_value() {
         return Ok(Some(Translation::new(format!("{module}::decode({name})"))));
     }
@@ -258,7 +246,7 @@ fn number(
 }
 
 /// Statuses.
-fn status(function: &Function, parameter: &Parameter, declaration: &Declaration) -> Translation {
+fn status(parameter: &Parameter, declaration: &Declaration) -> Translation {
     let name = &declaration.name;
     if declaration.array {
         let count = parameter.length.as_deref().unwrap_or("count");
@@ -274,7 +262,6 @@ fn status(function: &Function, parameter: &Parameter, declaration: &Declaration)
         _ => Translation::new(format!("{name}_there.place({name})"))
             .before(format!("let mut {name}_there = Standard::load({name});")),
     };
-    let _ = function;
     match parameter.direction.as_str() {
         "in" => given,
         _ => given.after(format!("{name}_there.store({name});")),

@@ -1,5 +1,5 @@
-//! Programs that were built elsewhere, with the compiler wrapper and the header that MPICH has for the
-//! standard ABI: they run on Weft as they are.
+//! Programs that were built elsewhere, with the compiler wrappers and headers of MPICH, for the standard ABI and for MPICH's own:
+//! they run on Weft as they are.
 #![allow(missing_docs)]
 
 use std::path::{Path, PathBuf};
@@ -31,16 +31,21 @@ fn mpich() -> &'static Path {
 
 /// Builds a program with MPICH's wrapper for the standard ABI.
 fn build(name: &str) -> PathBuf {
-    let program = scratch("foreign").join(name);
-    let output = Command::new(mpich().join("bin/mpicc_abi"))
-        .args(["-std=gnu11", "-O1", "-pthread"])
+    build_with("mpicc_abi", name)
+}
+
+/// Builds a program with a wrapper of MPICH.
+fn build_with(wrapper: &str, name: &str) -> PathBuf {
+    let program = scratch(&format!("foreign-{wrapper}")).join(name);
+    let output = Command::new(mpich().join("bin").join(wrapper))
+        .args(["-std=gnu11", "-g", "-O1", "-pthread"])
         .arg(root().join(format!("tests/programs/{name}.c")))
         .arg("-o")
         .arg(&program)
         .output()
-        .expect("mpicc_abi can be started");
+        .expect("the wrapper can be started");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "mpicc_abi {name}.c:\n{said}");
+    assert!(output.status.success(), "{wrapper} {name}.c:\n{said}");
     program
 }
 
@@ -88,4 +93,113 @@ fn all_that_a_program_may_call() {
         let end = format!(": ok with {ranks} ranks");
         assert!(ended.out.contains(&end), "{name}: {ended:?}");
     }
+}
+
+/// Runs a program of MPICH's own ABI, with nothing in the environment that points to either library.
+fn on_weft_as_it_is(ranks: u32, program: &Path) -> Ended {
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", &ranks.to_string()])
+        .arg(program)
+        .env_remove("LD_LIBRARY_PATH");
+    run(&mut command, Duration::from_secs(60))
+}
+
+/// The wrapper writes the folder of MPICH's library into the program; ours comes before.
+#[test]
+fn a_program_of_mpichs_own_abi_runs_on_either() {
+    let program = build_with("mpicc", "identity");
+    let mut command = Command::new(mpich().join("bin/mpiexec"));
+    command.args(["-n", "2"]).arg(&program);
+    let there = run(&mut command, Duration::from_secs(60));
+    there.expect_success();
+    assert!(there.out.contains("on: MPICH"), "{there:?}");
+    let here = on_weft_as_it_is(3, &program);
+    here.expect_success();
+    assert!(here.out.contains("on: Weft"), "{here:?}");
+    assert!(here.out.contains("identity: ok with 3 ranks"), "{here:?}");
+}
+
+#[test]
+fn all_that_a_program_of_mpichs_own_abi_may_call() {
+    for (name, ranks) in [
+        ("point_to_point", 2),
+        ("communicators", 4),
+        ("collectives", 4),
+        ("intercommunicators", 3),
+        ("topologies", 4),
+        ("requests", 2),
+        ("one_sided", 3),
+        ("files", 3),
+        ("threads", 2),
+        ("partitioned", 2),
+    ] {
+        let ended = on_weft_as_it_is(ranks, &build_with("mpicc", name));
+        ended.expect_success();
+        let end = format!(": ok with {ranks} ranks");
+        assert!(ended.out.contains(&end), "{name}: {ended:?}");
+    }
+}
+
+/// Handles, callbacks and numbers that the two ABIs have differently, one by one.
+#[test]
+fn what_differs_between_the_abis() {
+    for ranks in [1, 3] {
+        let ended = on_weft_as_it_is(ranks, &build_with("mpicc", "mpich_abi"));
+        ended.expect_success();
+        let end = format!("mpich_abi: ok with {ranks} ranks");
+        assert!(ended.out.contains(&end), "{ended:?}");
+    }
+}
+
+/// The library between the program and ours is no place of the program.
+#[test]
+fn a_mistake_is_told_with_its_place() {
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "1"])
+        .arg(build_with("mpicc", "mpich_abi"))
+        .arg("mistake")
+        .env_remove("LD_LIBRARY_PATH");
+    let ended = run(&mut command, Duration::from_secs(60));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let place = ended
+        .err
+        .lines()
+        .find(|line| line.trim_start().starts_with("place"));
+    let place = place.unwrap_or_default();
+    assert!(place.contains("mpich_abi"), "{ended:?}");
+    assert!(
+        ended.err.contains("MPI_ERR_RANK") && ended.err.contains("4711"),
+        "{ended:?}"
+    );
+}
+
+/// It would run as several copies of rank 0, each alone, with MPICH's library.
+#[test]
+fn a_program_that_finds_another_library_first_is_refused() {
+    let library = mpich().join("lib");
+    let program = scratch("foreign-first").join("ring");
+    let output = Command::new("cc")
+        .arg("-I")
+        .arg(mpich().join("include"))
+        .arg(root().join("tests/programs/ring.c"))
+        .arg("-o")
+        .arg(&program)
+        .arg("-L")
+        .arg(&library)
+        .arg(format!(
+            "-Wl,--disable-new-dtags,-rpath,{}",
+            library.display()
+        ))
+        .arg("-lmpi")
+        .output()
+        .expect("cc can be started");
+    assert!(output.status.success(), "{output:?}");
+    let ended = on_weft_as_it_is(2, &program);
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(
+        ended.err.contains("libmpi.so.12") && ended.err.contains("DT_RPATH"),
+        "{ended:?}"
+    );
 }

@@ -6,7 +6,8 @@
 //!                              ├─constants───► crates/abi/src/generated/constants.rs
 //!                              ├─entries─────► crates/abi/src/generated/<group>.rs   (forms: one per kind)
 //!                              ├─coverage────► docs/coverage.md
-//!                              └─extremes────► tests/programs/extremes_calls.h
+//!                              ├─extremes────► tests/programs/extremes_calls.h
+//!                              └─mpich───────► crates/abi-mpich/src/generated/
 //! ```
 //!
 //! The output is checked in, so that readers see what ships and no build needs this tool. A function
@@ -21,6 +22,7 @@ mod entries;
 mod extremes;
 mod forms;
 mod header;
+mod mpich;
 mod table;
 mod watch;
 mod wrong;
@@ -72,6 +74,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .chain(entries::files(&tables, &calls)?)
     {
         let path = root.join("crates/abi/src").join(name);
+        files.push((path, formatted(&text)?));
+    }
+    let mpich = mpich::Mpich::load(&root.join("tables/mpich.toml"), &tables)?;
+    for (name, text) in mpich::files(&mpich, &tables)? {
+        let path = root.join("crates/abi-mpich/src").join(name);
         files.push((path, formatted(&text)?));
     }
     if arguments.check {

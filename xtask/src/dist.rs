@@ -50,6 +50,8 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
             "weft",
             "--package",
             "weft-abi",
+            "--package",
+            "weft-abi-mpich",
         ])
         .status()
         .context("cannot start cargo")?;
@@ -57,12 +59,20 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         bail!("cargo build --release ended badly ({status})");
     }
     let built = target.join("release");
-    arrange(&prefix, &built.join("weft"), &built.join("libmpi_abi.so"))?;
+    let [standard, mpich] = LIBRARIES.map(|(name, _)| built.join(name));
+    arrange(&prefix, &built.join("weft"), [&standard, &mpich])?;
     Ok(prefix)
 }
 
-/// Lays out an installation of this command and this library, and of what is in the tree.
-pub fn arrange(prefix: &Path, program: &Path, library: &Path) -> Result<()> {
+/// Libraries: as cargo names them, and as programs ask for them. `libmpi.so` for linkers is not among them: whoever builds a
+/// program with Weft builds it for the standard ABI.
+pub const LIBRARIES: [(&str, &str); 2] = [
+    ("libmpi_abi.so", "libmpi_abi.so.1"),
+    ("libmpi.so", "libmpi.so.12"),
+];
+
+/// Lays out an installation of this command and of these [`LIBRARIES`], and of what is in the tree.
+pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 2]) -> Result<()> {
     let root = root()?;
     for folder in ["bin", "lib", "include", "share/weft/examples"] {
         fs::create_dir_all(prefix.join(folder))
@@ -72,7 +82,9 @@ pub fn arrange(prefix: &Path, program: &Path, library: &Path) -> Result<()> {
     for name in NAMES {
         link("weft", &prefix.join("bin").join(name))?;
     }
-    put(library, &prefix.join("lib/libmpi_abi.so.1"))?;
+    for (library, (_, wanted)) in libraries.iter().zip(LIBRARIES) {
+        put(library, &prefix.join("lib").join(wanted))?;
+    }
     link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;

@@ -1,5 +1,5 @@
 //! `cargo xtask mpi4py`: builds mpi4py from source with Weft's `mpicc` and runs its own tests under
-//! Weft's `mpiexec`.
+//! Weft's `mpiexec`; or, with `--abi mpich`, takes the wheel of the registry as it is.
 //!
 //! All test files of one number of ranks run in one job. A job is ended after a file with failures,
 //! when no rank goes on, and when a rank dies; what is left then runs in a new job, because a failed
@@ -45,6 +45,9 @@ pub struct Arguments {
     /// The MPI under test is the wheel of this tree, installed by pip.
     #[arg(long, conflicts_with = "prefix")]
     wheel: bool,
+    /// For which ABI mpi4py is built: `mpich` is the wheel of the registry, which loads libmpi.so.12.
+    #[arg(long, value_enum, default_value = "standard")]
+    abi: Abi,
     /// Its compiler wrapper, if it is not in the prefix's bin.
     #[arg(long, value_name = "PATH")]
     mpicc: Option<PathBuf>,
@@ -65,6 +68,15 @@ pub struct Arguments {
     limit: u64,
 }
 
+/// The ABI that mpi4py uses.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Abi {
+    /// Built from source with the compiler wrapper of the MPI under test.
+    Standard,
+    /// Built by others with MPICH.
+    Mpich,
+}
+
 /// Builds, runs, and sums up.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
@@ -78,7 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.mpicc.as_deref(),
         arguments.mpiexec.as_deref(),
     )?;
-    let mut installation = Installation::prepare(&target(&root).join("mpi4py"), mpi)?;
+    let home = target(&root).join("mpi4py");
+    let mut installation = Installation::prepare(&home, mpi, arguments.abi == Abi::Mpich)?;
     if let Some(fabric) = &arguments.fabric {
         installation.place.options = vec!["--fabric".into(), fabric.clone()];
     }

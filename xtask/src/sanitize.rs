@@ -117,7 +117,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let library = build(kind, &folder)?;
     let plain = dist::lay_out(None)?;
     let prefix = folder.join("dist");
-    dist::arrange(&prefix, &plain.join("bin/weft"), &library)?;
+    let mpich = plain.join("lib/libmpi.so.12");
+    dist::arrange(&prefix, &plain.join("bin/weft"), [&library, &mpich])?;
     let mut tests = dist::cargo();
     tests
         .current_dir(&root)

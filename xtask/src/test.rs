@@ -192,6 +192,11 @@ const STEPS: &[Step] = &[
         ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
     },
     Step {
+        // mpi4py as the registry has it; tests of programs in C show the same library at once.
+        long: Long::Only,
+        ..Step::new("mpi4py-mpich", "cargo xtask mpi4py --wheel --abi mpich --ranks 1,3")
+    },
+    Step {
         possible: nightly::installed,
         long: Long::Only,
         ..Step::new("fuzz", "cargo xtask fuzz 300")

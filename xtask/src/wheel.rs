@@ -10,7 +10,7 @@
 //!
 //! It is the installation of `cargo xtask dist` with two differences. Symbols for debuggers are not in it. And an archive of
 //! this kind has no links: the names of the one program are scripts, `libmpi_abi.so` is a line for the linker. The tag of the
-//! platform names the oldest C library that has all that the two files ask of it.
+//! platform names the oldest C library that has all that these files ask of it.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -76,7 +76,7 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     for folder in [&data.join("bin"), &data.join("lib"), &name.join("licenses")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let parts = ["bin/weft", "lib/libmpi_abi.so.1"];
+    let parts = ["bin/weft", "lib/libmpi_abi.so.1", "lib/libmpi.so.12"];
     for part in parts {
         strip(&built.join(part), &data.join(part))?;
     }

@@ -1,37 +1,112 @@
 //! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another
 //! implementation would run under this launcher as many copies of rank 0, each believing that it is alone.
 //!
+//! Programs for the ABI of MPICH run with the `libmpi.so.12` of this installation, which the dynamic linker finds first: unless the
+//! program says itself where to look even before that (`DT_RPATH`), and another one is there.
+//!
 //! Only what stands in the program itself is seen; a script that loads MPI later is not looked into.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// The library of the ABI of MPICH, which Weft has as well.
+const MPICH: &str = "libmpi.so.12";
 
 /// Libraries of other implementations, by the beginning of their names, and whose they are.
 const FOREIGN: [(&str, &str); 5] = [
     ("libmpi.so.40", "Open MPI"),
     ("libmpi.so.20", "Open MPI"),
-    ("libmpi.so.12", "MPICH or Intel MPI"),
+    (MPICH, "MPICH or Intel MPI"),
     ("libmpich.so.", "MPICH"),
     ("libmpifort.so.12", "MPICH or Intel MPI"),
 ];
 
-/// The name of the library of another implementation that a program needs, and whose it is.
-pub fn foreign_library(program: &Path) -> Option<(String, &'static str)> {
-    let needed = needed(&File::open(program).ok()?)?;
-    needed.into_iter().find_map(|library| {
-        let foreign = FOREIGN.iter();
-        let found = foreign.copied().find(|(name, _)| library.starts_with(name));
-        found.map(|(_, who)| (library, who))
-    })
+/// A library of another implementation that a program would run with.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Foreign {
+    /// The library that it names.
+    pub library: String,
+    /// Whose it is.
+    pub whose: &'static str,
+    /// The file that is found instead of ours.
+    pub before_ours: Option<PathBuf>,
+}
+
+/// The library of another implementation that a program would run with; `ours` is the folder with the libraries of Weft, in which
+/// the dynamic linker looks first.
+pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
+    let dynamic = Dynamic::read(&File::open(program).ok()?)?;
+    let named: Vec<_> = dynamic
+        .needed
+        .iter()
+        .filter_map(|library| {
+            let found = FOREIGN.iter().find(|(name, _)| library.starts_with(name));
+            found.map(|(_, whose)| (library, *whose))
+        })
+        .collect();
+    let has_ours = ours.is_some_and(|folder| folder.join(MPICH).exists());
+    let foreign = |library: &str, whose, before_ours| Foreign {
+        library: library.to_owned(),
+        whose,
+        before_ours,
+    };
+    // What Weft has no counterpart of comes first: the binding of Fortran needs the library that it belongs to.
+    if let Some(&(library, whose)) = named.iter().find(|(library, _)| library.as_str() != MPICH) {
+        return Some(foreign(library, whose, None));
+    }
+    let (library, whose) = *named.first()?;
+    if !has_ours {
+        return Some(foreign(library, whose, None));
+    }
+    let other = dynamic.found_first(MPICH, program)?;
+    Some(foreign(library, whose, Some(other)))
 }
 
 /// More than any program has; what claims more is not read.
 const MOST: u64 = 1 << 20;
 
-/// The libraries that a 64-bit ELF file names; `None` if it is something else, or broken.
-fn needed(file: &File) -> Option<Vec<String>> {
-    let read = |at: u64, length: u64| -> Option<Vec<u8>> {
+/// What a 64-bit ELF file tells the dynamic linker.
+#[derive(PartialEq, Eq, Debug)]
+struct Dynamic {
+    /// The libraries that it names.
+    needed: Vec<String>,
+    /// Where to look before all other places (`DT_RPATH`).
+    first: Vec<String>,
+}
+
+impl Dynamic {
+    /// The file of a library in the first of the folders where it is looked for before all other places.
+    fn found_first(&self, library: &str, program: &Path) -> Option<PathBuf> {
+        let origin = program.parent().unwrap_or(Path::new("."));
+        let origin = origin.as_os_str().as_bytes();
+        self.first.iter().find_map(|folder| {
+            let mut path = Vec::new();
+            for (place, part) in folder
+                .replace("${ORIGIN}", "$ORIGIN")
+                .split("$ORIGIN")
+                .enumerate()
+            {
+                if place > 0 {
+                    path.extend_from_slice(origin);
+                }
+                path.extend_from_slice(part.as_bytes());
+            }
+            let file = Path::new(OsStr::from_bytes(&path)).join(library);
+            file.exists().then_some(file)
+        })
+    }
+
+    /// `None` if it is something else, or broken.
+    fn read(file: &File) -> Option<Self> {
+        read(file)
+    }
+}
+
+fn read(file: &File) -> Option<Dynamic> {
+    let part = |at: u64, length: u64| -> Option<Vec<u8>> {
         if length > MOST {
             return None;
         }
@@ -39,7 +114,7 @@ fn needed(file: &File) -> Option<Vec<String>> {
         file.read_exact_at(&mut bytes, at).ok()?;
         Some(bytes)
     };
-    let file_header = read(0, 64)?;
+    let file_header = part(0, 64)?;
     // 64 bits, little-endian: what this launcher runs on.
     if file_header[..6] != *b"\x7fELF\x02\x01" {
         return None;
@@ -49,7 +124,7 @@ fn needed(file: &File) -> Option<Vec<String>> {
         short(&file_header, 54)?,
         short(&file_header, 56)?,
     );
-    let entries = read(table, u64::from(size) * u64::from(count))?;
+    let entries = part(table, u64::from(size) * u64::from(count))?;
     let headers: Vec<ProgramHeader> = entries
         .chunks_exact(usize::from(size.max(56)))
         .filter_map(ProgramHeader::parse)
@@ -57,7 +132,7 @@ fn needed(file: &File) -> Option<Vec<String>> {
     let dynamic = headers
         .iter()
         .find(|header| header.kind == ProgramHeader::DYNAMIC)?;
-    let records = read(dynamic.offset, dynamic.length)?;
+    let records = part(dynamic.offset, dynamic.length)?;
     let records = records.chunks_exact(16);
     let pairs: Vec<(u64, u64)> = records
         .filter_map(|record| Some((long(record, 0)?, long(record, 8)?)))
@@ -71,14 +146,28 @@ fn needed(file: &File) -> Option<Vec<String>> {
             && (header.address..header.address.saturating_add(header.length)).contains(&address)
     };
     let header = headers.iter().find(loaded)?;
-    let names = read(header.offset.checked_add(address - header.address)?, length)?;
+    let names = part(header.offset.checked_add(address - header.address)?, length)?;
     let name = |at: u64| -> Option<String> {
         let rest = names.get(usize::try_from(at).ok()?..)?;
         let end = rest.iter().position(|&byte| byte == 0)?;
         Some(String::from_utf8_lossy(&rest[..end]).into_owned())
     };
-    let wanted = pairs.iter().filter(|(tag, _)| *tag == 1);
-    Some(wanted.filter_map(|(_, at)| name(*at)).collect())
+    let all = |wanted| {
+        let found = pairs.iter().filter(move |(tag, _)| *tag == wanted);
+        found.filter_map(|(_, at)| name(*at))
+    };
+    // Where there is a newer list (DT_RUNPATH), which comes after the variable, the old one does not count.
+    let first = match value(29) {
+        Some(_) => Vec::new(),
+        None => all(15)
+            .flat_map(|list| list.split(':').map(str::to_owned).collect::<Vec<_>>())
+            .filter(|folder| !folder.is_empty())
+            .collect(),
+    };
+    Some(Dynamic {
+        needed: all(1).collect(),
+        first,
+    })
 }
 
 /// One row of the table of program headers.
@@ -119,12 +208,34 @@ mod tests {
     #[test]
     fn the_libraries_of_this_very_test_are_found() {
         let us = File::open("/proc/self/exe").expect("we are a program");
-        let needed = needed(&us).expect("an ELF file");
+        let needed = Dynamic::read(&us).expect("an ELF file").needed;
         assert!(
             needed.iter().any(|name| name.starts_with("libc.so")),
             "{needed:?}"
         );
-        assert_eq!(foreign_library(Path::new("/proc/self/exe")), None);
+        assert_eq!(foreign_library(Path::new("/proc/self/exe"), None), None);
+    }
+
+    #[test]
+    fn where_a_program_looks_first() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join(MPICH), "").expect("a file");
+        let dynamic = |first: &[&str]| Dynamic {
+            needed: vec![MPICH.to_owned()],
+            first: first.iter().map(|&folder| folder.to_owned()).collect(),
+        };
+        let program = folder.path().join("bin/program");
+        let found = dynamic(&["/nowhere", "$ORIGIN/.."]).found_first(MPICH, &program);
+        assert_eq!(
+            found,
+            Some(folder.path().join("bin/..").join(MPICH)).filter(|file| file.exists())
+        );
+        let here = folder.path().join("program");
+        assert_eq!(
+            dynamic(&["${ORIGIN}"]).found_first(MPICH, &here),
+            Some(folder.path().join(MPICH))
+        );
+        assert_eq!(dynamic(&[]).found_first(MPICH, &here), None);
     }
 
     #[test]
@@ -133,16 +244,16 @@ mod tests {
         let mut file = tempfile::tempfile().expect("a file");
         // Cut short, and with each byte of the header spoiled in turn.
         file.write_all(&whole[..200]).expect("writes");
-        assert_eq!(needed(&file), None);
+        assert_eq!(Dynamic::read(&file), None);
         for at in 0..64 {
             for value in [0, 0x7f, 0xff] {
                 let mut spoiled = whole[..4096].to_vec();
                 spoiled[at] = value;
                 file.set_len(0).expect("empties");
                 file.write_all_at(&spoiled, 0).expect("writes");
-                let _ = needed(&file);
+                let _ = Dynamic::read(&file);
             }
         }
-        assert_eq!(foreign_library(Path::new("/etc/passwd")), None);
+        assert_eq!(foreign_library(Path::new("/etc/passwd"), None), None);
     }
 }

@@ -207,18 +207,25 @@ fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
     if program.words.is_empty() {
         return Ok(());
     }
-    let Some((library, who)) = linkage::foreign_library(&program.executable) else {
+    let ours = our_libraries();
+    let Some(foreign) = linkage::foreign_library(&program.executable, ours.as_deref()) else {
         return Ok(());
     };
-    Err(error(
-        2,
-        format!(
-            "the program {} was linked with {library}, the library of {who}: under this launcher each \
+    let (name, library, whose) = (program.words[0].display(), &foreign.library, foreign.whose);
+    let text = match &foreign.before_ours {
+        None => format!(
+            "the program {name} was linked with {library}, the library of {whose}: under this launcher each \
              of its ranks would believe to be alone. Build it with Weft's mpicc (or against the MPI 5 \
-             ABI of any implementation), or start it with the mpiexec of {who}",
-            program.words[0].display()
+             ABI of any implementation), or start it with the mpiexec of {whose}"
         ),
-    ))
+        Some(file) => format!(
+            "the program {name} names the folder in which it looks for {library} (DT_RPATH), so that it runs with {} and not with \
+             the library of this name that Weft has: under this launcher each of its ranks would believe to be alone. Take the \
+             folder out (patchelf --remove-rpath), link it with -Wl,--enable-new-dtags, or start it with the mpiexec of {whose}",
+            file.display()
+        ),
+    };
+    Err(error(2, text))
 }
 
 /// A program that another one starts: where it runs, and folders to look for it first. `environment` is that of the
@@ -315,7 +322,7 @@ fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
     let ours = env::vars_os().filter(|(name, _)| inherited(name));
     let mut found: BTreeMap<_, _> = ours.collect();
     // A program that was built elsewhere against the same ABI is to find our library.
-    if let Some(folder) = env::current_exe().ok().and_then(|us| library_folder(&us)) {
+    if let Some(folder) = our_libraries() {
         let mut path = folder.into_os_string();
         if let Some(before) = found
             .get(OsStr::new(SEARCH))
@@ -333,7 +340,12 @@ fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
 /// Where the dynamic linker looks before the places that stand in a program.
 const SEARCH: &str = "LD_LIBRARY_PATH";
 
-/// The folder with the MPI library of the installation that this launcher is part of.
+/// The folder with the MPI libraries of the installation that this launcher is part of.
+fn our_libraries() -> Option<PathBuf> {
+    library_folder(&env::current_exe().ok()?)
+}
+
+/// … of a launcher.
 fn library_folder(launcher: &Path) -> Option<PathBuf> {
     let folder = launcher.parent()?.parent()?.join("lib");
     folder.join("libmpi_abi.so.1").exists().then_some(folder)

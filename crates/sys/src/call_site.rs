@@ -46,7 +46,8 @@ impl CallSite {
         backtrace::trace(|frame| {
             let address = frame.ip() as usize;
             left -= 1;
-            if !own.contains(&address) {
+            let between = translation().is_some_and(|code| code.contains(&address));
+            if !own.contains(&address) && !between {
                 found = Some(Self(Place::Return(address)));
             }
             found.is_none() && left > 0
@@ -168,6 +169,24 @@ fn own_code() -> Option<&'static Range<usize>> {
         own
     })
     .as_ref()
+}
+
+/// The addresses of the library that translates the calls of programs of MPICH's ABI, and is no place of the program.
+fn translation() -> Option<&'static Range<usize>> {
+    static TRANSLATION: OnceLock<Option<Range<usize>>> = OnceLock::new();
+    TRANSLATION
+        .get_or_init(|| {
+            let mut found = None;
+            each_object(|object| {
+                if file_name(&object.name) != "libmpi.so.12" {
+                    return ControlFlow::Continue(());
+                }
+                found = Some(object.addresses.clone());
+                ControlFlow::Break(())
+            });
+            found
+        })
+        .as_ref()
 }
 
 /// The file that an address was loaded from, and where in it.

@@ -5,6 +5,7 @@
 //! target/mpi4py/python/            virtual environment: Cython, setuptools, numpy
 //! target/mpi4py/mpi4py-VERSION/    the unpacked source distribution: test/, demo/
 //! target/mpi4py/built-KEY/         mpi4py, built; KEY is made of the headers that it was built with
+//! target/mpi4py/wheel-VERSION/     mpi4py as the registry has it, built with MPICH
 //! target/mpi4py/logs/              what the runs leave
 //! ```
 
@@ -89,8 +90,9 @@ pub struct Place {
 }
 
 impl Installation {
-    /// Makes what is not there yet, below `home`.
-    pub fn prepare(home: &Path, mpi: Mpi) -> Result<Self> {
+    /// Makes what is not there yet, below `home`. With `wheel`, mpi4py is the one of the registry, which was built elsewhere for
+    /// the ABI of MPICH.
+    pub fn prepare(home: &Path, mpi: Mpi, wheel: bool) -> Result<Self> {
         fs::create_dir_all(home.join("logs"))
             .with_context(|| format!("cannot make {}", home.display()))?;
         let environment = home.join("python");
@@ -103,9 +105,15 @@ impl Installation {
         if !source.join("test").exists() {
             fetch(home, &python, &archive)?;
         }
-        let package = home.join(format!("built-{:016x}", key(&mpi)?));
+        let package = match wheel {
+            true => home.join(format!("wheel-{VERSION}")),
+            false => home.join(format!("built-{:016x}", key(&mpi)?)),
+        };
         if !package.join("ready").exists() {
-            build(&python, &archive, &package, &mpi)?;
+            match wheel {
+                true => install_wheel(&python, &package)?,
+                false => build(&python, &archive, &package, &mpi)?,
+            }
         }
         Ok(Self {
             mpi,
@@ -155,6 +163,9 @@ impl Installation {
             .args(["-n", &ranks.to_string()])
             .arg(&self.python)
             .env("LD_LIBRARY_PATH", &self.mpi.libraries)
+            // Which of its extension modules a wheel loads is a matter of the library that it finds.
+            .env_remove("MPI4PY_MPIABI")
+            .env_remove("MPI4PY_LIBMPI")
             // The package; and the tests, which processes that are started later import.
             .env("PYTHONPATH", paths)
             .env("PYTHONUNBUFFERED", "1")
@@ -235,6 +246,28 @@ fn fetch(home: &Path, python: &Path, archive: &Path) -> Result<()> {
         bail!("cannot unpack {}", archive.display());
     }
     Ok(())
+}
+
+/// Installs mpi4py as the registry has it, built.
+fn install_wheel(python: &Path, package: &Path) -> Result<()> {
+    println!("mpi4py {VERSION}: installing the wheel");
+    let (wanted, target) = (format!("mpi4py=={VERSION}"), package.to_string_lossy());
+    pip(
+        python,
+        &[
+            "install",
+            "--no-deps",
+            "--no-cache-dir",
+            "--only-binary",
+            ":all:",
+            "--upgrade",
+            "--target",
+            &target,
+            &wanted,
+        ],
+        &[],
+    )?;
+    mark(package)
 }
 
 /// Builds mpi4py from source with the compiler wrapper under test.

@@ -1,0 +1,165 @@
+//! Arrays of handles and of numbers, translated for the time of a call. Short ones stand on the stack.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use crate::handle::Handle;
+
+/// Arrays up to this length cost no allocation.
+const SHORT: usize = 16;
+
+/// Elements of the standard ABI for those that the program has passed.
+pub struct Translated<T> {
+    short: [MaybeUninit<T>; SHORT],
+    long: Vec<T>,
+    count: usize,
+    /// Whether the program has passed an array at all.
+    given: bool,
+}
+
+impl<T: Copy> Translated<T> {
+    /// # Safety
+    /// The array is null or has `count` elements.
+    #[inline]
+    pub unsafe fn new<C: Copy>(array: *const C, count: usize, decode: impl Fn(C) -> T) -> Self {
+        let given = !array.is_null();
+        let count = if given { count } else { 0 };
+        let mut made = Self {
+            short: [MaybeUninit::uninit(); SHORT],
+            long: Vec::new(),
+            count,
+            given,
+        };
+        // SAFETY: the caller vouches for so many elements.
+        let element = |place| decode(unsafe { array.add(place).read_unaligned() });
+        if count <= SHORT {
+            for (place, word) in made.short[..count].iter_mut().enumerate() {
+                word.write(element(place));
+            }
+        } else {
+            made.long = (0..count).map(element).collect();
+        }
+        made
+    }
+
+    /// Where they are; null if the program has passed none.
+    #[inline]
+    pub fn place(&mut self) -> *mut T {
+        match (self.given, self.count <= SHORT) {
+            (false, _) => std::ptr::null_mut(),
+            (true, true) => self.short.as_mut_ptr().cast(),
+            (true, false) => self.long.as_mut_ptr(),
+        }
+    }
+
+    fn get(&self, place: usize) -> T {
+        if self.count <= SHORT {
+            // SAFETY: all of the first `count` were written when it was made.
+            unsafe { self.short[place].assume_init() }
+        } else {
+            self.long[place]
+        }
+    }
+
+    /// Gives the elements back.
+    ///
+    /// # Safety
+    /// As when it was made, and the array may be written.
+    #[inline]
+    pub unsafe fn store<C: Copy + PartialEq>(&self, array: *mut C, encode: impl Fn(T) -> C) {
+        // SAFETY: as this function demands.
+        unsafe { self.store_first(array, self.count, encode) }
+    }
+
+    /// Gives the first of the elements back.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    pub unsafe fn store_first<C: Copy + PartialEq>(
+        &self,
+        array: *mut C,
+        count: usize,
+        encode: impl Fn(T) -> C,
+    ) {
+        for place in 0..count.min(self.count) {
+            let new = encode(self.get(place));
+            let at = array.wrapping_add(place);
+            // SAFETY: as this function demands. What has not changed is not written: another thread may read it.
+            unsafe {
+                if at.read_unaligned() != new {
+                    at.write_unaligned(new);
+                }
+            }
+        }
+    }
+}
+
+/// Handles.
+///
+/// # Safety
+/// The array is null or has `count` elements.
+#[inline]
+pub unsafe fn handles<H: Handle>(array: *const H::Classic, count: usize) -> Translated<usize> {
+    // SAFETY: as this function demands.
+    unsafe { Translated::new(array, count, H::decode) }
+}
+
+/// A length as C passes it; one below zero is told by the call itself, which looks at no element.
+#[inline(always)]
+pub fn length(count: impl Into<i64>) -> usize {
+    usize::try_from(count.into()).unwrap_or(0)
+}
+
+/// Translates numbers in place, if the call has succeeded.
+///
+/// # Safety
+/// The array is null or has `count` elements that the call has written.
+pub unsafe fn encode_numbers(
+    code: c_int,
+    array: *mut c_int,
+    count: usize,
+    encode: fn(c_int) -> c_int,
+) {
+    if code != 0 || array.is_null() {
+        return;
+    }
+    for place in 0..count {
+        // SAFETY: as this function demands.
+        unsafe {
+            let at = array.add(place);
+            at.write_unaligned(encode(at.read_unaligned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handle::Request;
+
+    #[test]
+    fn short_and_long_arrays_are_alike() {
+        for count in [0, 1, SHORT, SHORT + 1, 1000] {
+            let made: Vec<c_int> = (0..count)
+                .map(|place| Request::encode(1 << 30 | place))
+                .collect();
+            let mut back = made.clone();
+            // SAFETY: both have that many elements.
+            unsafe {
+                let mut array = handles::<Request>(made.as_ptr(), count);
+                for place in 0..count {
+                    assert_eq!(array.place().add(place).read(), 1 << 30 | place);
+                    array.place().add(place).write(0x180);
+                }
+                array.store(back.as_mut_ptr(), Request::encode);
+            }
+            assert!(back.iter().all(|&handle| handle == 0x2c00_0000));
+        }
+        // SAFETY: null is allowed.
+        assert!(
+            unsafe { handles::<Request>(std::ptr::null(), 5) }
+                .place()
+                .is_null()
+        );
+    }
+}

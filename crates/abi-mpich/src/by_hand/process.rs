@@ -1,0 +1,175 @@
+//! Starting processes: arrays that mean something at the root only.
+
+use std::ffi::{c_char, c_int};
+
+use crate::array::{self, length};
+use crate::generated::names::place;
+use crate::handle::{self, Comm, Handle, Info};
+use crate::{alias, error, number, standard};
+
+/// No error code of the standard ABI: one that a call has not written.
+const UNSET: c_int = c_int::MIN;
+
+/// Error codes, one for each process.
+struct Codes {
+    at: *mut c_int,
+    codes: Vec<c_int>,
+}
+
+impl Codes {
+    fn new(at: *mut c_int, count: usize) -> Self {
+        let count = if at.is_null() { 0 } else { count };
+        Self {
+            at,
+            codes: vec![UNSET; count],
+        }
+    }
+
+    fn place(&mut self) -> *mut c_int {
+        if self.codes.is_empty() {
+            self.at
+        } else {
+            self.codes.as_mut_ptr()
+        }
+    }
+
+    /// # Safety
+    /// The program has passed an array of that many numbers, or none.
+    unsafe fn store(&self) {
+        for (place, code) in self
+            .codes
+            .iter()
+            .enumerate()
+            .filter(|(_, code)| **code != UNSET)
+        {
+            // SAFETY: as this function demands.
+            unsafe { self.at.add(place).write_unaligned(error::encode(*code)) };
+        }
+    }
+}
+
+/// Whether this process is the root. Elsewhere the arrays and their lengths may be anything, and no process fails to start.
+fn is_root(comm: usize, root: c_int) -> bool {
+    let mut rank = UNSET;
+    // SAFETY: the types are those of the standard ABI; an error of the communicator is told by the call itself.
+    unsafe {
+        let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            standard::function(place::MPI_COMM_RANK);
+        call(comm, &raw mut rank) == 0 && rank == root
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Comm_spawn(
+    command: *const c_char,
+    argv: *mut *mut c_char,
+    maxprocs: c_int,
+    info: c_int,
+    root: c_int,
+    comm: c_int,
+    intercomm: *mut c_int,
+    errcodes: *mut c_int,
+) -> c_int {
+    type Call = unsafe extern "C" fn(
+        *const c_char,
+        *mut *mut c_char,
+        c_int,
+        usize,
+        c_int,
+        usize,
+        *mut usize,
+        *mut c_int,
+    ) -> c_int;
+    let comm = Comm::decode(comm);
+    let count = if is_root(comm, root) {
+        length(maxprocs)
+    } else {
+        0
+    };
+    let mut codes = Codes::new(errcodes, count);
+    let mut made = 0;
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+    unsafe {
+        let call: Call = standard::function(place::MPI_COMM_SPAWN);
+        let code = call(
+            command,
+            argv,
+            maxprocs,
+            Info::decode(info),
+            number::rank::decode(root),
+            comm,
+            handle::place(intercomm, &mut made),
+            codes.place(),
+        );
+        if code == 0 {
+            handle::store::<Comm>(intercomm, made);
+        }
+        codes.store();
+        error::encode(code)
+    }
+}
+alias!(MPI_Comm_spawn => PMPI_Comm_spawn);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn PMPI_Comm_spawn_multiple(
+    count: c_int,
+    commands: *mut *mut c_char,
+    argv: *mut *mut *mut c_char,
+    maxprocs: *const c_int,
+    infos: *const c_int,
+    root: c_int,
+    comm: c_int,
+    intercomm: *mut c_int,
+    errcodes: *mut c_int,
+) -> c_int {
+    type Call = unsafe extern "C" fn(
+        c_int,
+        *mut *mut c_char,
+        *mut *mut *mut c_char,
+        *const c_int,
+        *const usize,
+        c_int,
+        usize,
+        *mut usize,
+        *mut c_int,
+    ) -> c_int;
+    let comm = Comm::decode(comm);
+    let commands_here = if is_root(comm, root) {
+        length(count)
+    } else {
+        0
+    };
+    let mut made = 0;
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the arrays have their lengths at the root.
+    unsafe {
+        let numbers = if maxprocs.is_null() { 0 } else { commands_here };
+        let processes = (0..numbers)
+            .map(|place| length(maxprocs.add(place).read_unaligned()))
+            .sum();
+        let mut codes = Codes::new(errcodes, processes);
+        let infos = if commands_here == 0 {
+            std::ptr::null()
+        } else {
+            infos
+        };
+        let mut infos = array::handles::<Info>(infos, commands_here);
+        let call: Call = standard::function(place::MPI_COMM_SPAWN_MULTIPLE);
+        let code = call(
+            count,
+            commands,
+            argv,
+            maxprocs,
+            infos.place(),
+            number::rank::decode(root),
+            comm,
+            handle::place(intercomm, &mut made),
+            codes.place(),
+        );
+        if code == 0 {
+            handle::store::<Comm>(intercomm, made);
+        }
+        codes.store();
+        error::encode(code)
+    }
+}
+alias!(MPI_Comm_spawn_multiple => PMPI_Comm_spawn_multiple);

@@ -1,0 +1,64 @@
+//! Operations of the program: its function is given the handle of the datatype.
+
+#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
+
+use std::ffi::{c_int, c_void};
+
+use super::stub::{Stubs, stubs};
+use crate::generated::names::place;
+use crate::generated::numbers::OTHER;
+use crate::handle::{self, Datatype, Handle, Op};
+use crate::{alias, error, standard};
+
+macro_rules! operations {
+    ($($create:ident $direct:ident $name:ident $stubs:ident $code:ident $run:ident $count:ty;)*) => {$(
+        static $stubs: Stubs = Stubs::new();
+
+        stubs!($code => $run, "r8", "x4");
+
+        unsafe extern "C" fn $run(
+            operand: *mut c_void,
+            into: *mut c_void,
+            count: *mut $count,
+            datatype: *mut usize,
+            stub: usize,
+        ) {
+            let function = $stubs.function($code as *const () as usize, stub);
+            // SAFETY: the program has passed a function of this type when the operation was made; the standard ABI passes the
+            // address of a handle.
+            unsafe {
+                let mut datatype = Datatype::encode(*datatype);
+                let function: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut $count, *mut c_int) =
+                    std::mem::transmute(function);
+                function(operand, into, count, &raw mut datatype);
+            }
+        }
+
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $create(function: usize, commute: c_int, op: *mut c_int) -> c_int {
+            let stub = match function {
+                0 => 0,
+                _ => match $stubs.take($code as *const () as usize, function) {
+                    Some(stub) => stub,
+                    None => return OTHER,
+                },
+            };
+            let mut made = 0;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding.
+            unsafe {
+                let call: unsafe extern "C" fn(usize, c_int, *mut usize) -> c_int = standard::function(place::$name);
+                let code = call(stub, commute, handle::place(op, &mut made));
+                if code == 0 {
+                    handle::store::<Op>(op, made);
+                }
+                error::encode(code)
+            }
+        }
+        alias!($direct => $create);
+    )*};
+}
+
+operations! {
+    PMPI_Op_create MPI_Op_create MPI_OP_CREATE SMALL small run_small c_int;
+    PMPI_Op_create_c MPI_Op_create_c MPI_OP_CREATE_C LARGE large run_large i64;
+}

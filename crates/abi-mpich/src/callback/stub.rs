@@ -1,0 +1,126 @@
+//! Stubs: pieces of code that differ in nothing but their address.
+
+use weft_atomic::{AtomicUsize, Mutex, Ordering};
+
+/// How many functions of one kind a program can have.
+pub const STUBS: usize = 1024;
+/// Bytes from one to the next.
+const STRIDE: usize = 16;
+
+/// Which functions of the program the stubs of one kind stand for.
+pub struct Stubs {
+    functions: [AtomicUsize; STUBS],
+    taken: Mutex<usize>,
+}
+
+impl Stubs {
+    /// None taken.
+    pub const fn new() -> Self {
+        Self {
+            functions: [const { AtomicUsize::new(0) }; STUBS],
+            taken: Mutex::new(0),
+        }
+    }
+
+    /// The address of the stub for a function of the program, in the code that begins at `code`; `None` if all are taken.
+    pub fn take(&self, code: usize, function: usize) -> Option<usize> {
+        let mut taken = self
+            .taken
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let known = self.functions[..*taken]
+            .iter()
+            .position(|other| other.load(Ordering::Relaxed) == function);
+        let place = match known {
+            Some(place) => place,
+            None if *taken == STUBS => return None,
+            None => {
+                // SYNC stub.function: pairs with the load of whoever runs the stub.
+                self.functions[*taken].store(function, Ordering::Release);
+                *taken += 1;
+                *taken - 1
+            }
+        };
+        Some(first(code) + place * STRIDE)
+    }
+
+    /// The function of the program that the stub at an address stands for.
+    pub fn function(&self, code: usize, stub: usize) -> usize {
+        let place = (stub - first(code)) / STRIDE;
+        // SYNC stub.function
+        self.functions[place].load(Ordering::Acquire)
+    }
+}
+
+/// The first stub: the code is aligned at its begin.
+const fn first(code: usize) -> usize {
+    code.next_multiple_of(STRIDE)
+}
+
+/// Defines a function that consists of stubs, which jump to `target` with their address in a register.
+macro_rules! stubs {
+    ($name:ident => $target:path, $x86:literal, $arm:literal) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".p2align 4",
+                ".rept {count}",
+                ".p2align 4",
+                "2:",
+                concat!("lea ", $x86, ", [rip + 2b]"),
+                "jmp {target}",
+                ".endr",
+                count = const $crate::callback::stub::STUBS,
+                target = sym $target,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".p2align 4",
+                ".rept {count}",
+                ".p2align 4",
+                "2:",
+                concat!("adr ", $arm, ", 2b"),
+                "b {target}",
+                ".endr",
+                count = const $crate::callback::stub::STUBS,
+                target = sym $target,
+            );
+        }
+    };
+}
+pub(crate) use stubs;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static STUBS_OF_TEST: Stubs = Stubs::new();
+
+    stubs!(code => target, "rsi", "x1");
+
+    unsafe extern "C" fn target(given: usize, stub: usize) -> usize {
+        STUBS_OF_TEST.function(code as *const () as usize, stub) * 1000 + given
+    }
+
+    #[test]
+    fn each_stub_stands_for_one_function() {
+        let code = code as *const () as usize;
+        let mut last = 0;
+        for function in 1..=STUBS {
+            let stub = STUBS_OF_TEST.take(code, function).expect("one is left");
+            assert_eq!(
+                STUBS_OF_TEST.take(code, function),
+                Some(stub),
+                "it keeps its stub"
+            );
+            // SAFETY: it is the address of a stub, which jumps to `target`.
+            let call: unsafe extern "C" fn(usize) -> usize = unsafe { std::mem::transmute(stub) };
+            // SAFETY: as above.
+            assert_eq!(unsafe { call(7) }, function * 1000 + 7);
+            assert_ne!(stub, last);
+            last = stub;
+        }
+        assert_eq!(STUBS_OF_TEST.take(code, STUBS + 1), None);
+    }
+}

@@ -1,0 +1,75 @@
+//! Error codes. A class has another number in MPICH; codes that the program makes begin behind the last one of either.
+
+use std::ffi::c_int;
+
+use crate::generated::numbers::{ERRORS, LAST_CODE, OTHER, STANDARD_LAST_CODE};
+
+/// What a call returns, as MPICH has it.
+#[inline(always)]
+pub fn encode(standard: c_int) -> c_int {
+    if standard == 0 {
+        0
+    } else {
+        encode_failure(standard)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn encode_failure(standard: c_int) -> c_int {
+    if standard > STANDARD_LAST_CODE {
+        return (standard - STANDARD_LAST_CODE).saturating_add(LAST_CODE);
+    }
+    if let Some((classic, _)) = ERRORS.iter().find(|(_, other)| *other == standard) {
+        return *classic;
+    }
+    if is_class(standard) { OTHER } else { standard }
+}
+
+/// Whether MPICH has a class of this number.
+fn is_class(classic: c_int) -> bool {
+    ERRORS.iter().any(|(other, _)| *other == classic)
+}
+
+/// The code of the standard ABI that a code of MPICH stands for. What is no code stays none: the number of a program's own, which
+/// it may have set in a status, stays what it is.
+pub fn decode(classic: c_int) -> c_int {
+    if classic > LAST_CODE {
+        return classic - LAST_CODE + STANDARD_LAST_CODE;
+    }
+    let found = ERRORS.iter().find(|(other, _)| *other == classic);
+    match found {
+        Some((_, standard)) => *standard,
+        None if ERRORS.iter().any(|(_, standard)| *standard == classic) => c_int::MIN,
+        None => classic,
+    }
+}
+
+/// The code that a callback of the program returns: any number but zero is a failure.
+pub fn decode_any(classic: c_int) -> c_int {
+    if is_class(classic) || classic > LAST_CODE {
+        decode(classic)
+    } else {
+        decode(OTHER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_survive_the_way() {
+        for (classic, standard) in ERRORS {
+            assert_eq!(encode(*standard), *classic);
+            assert_eq!(decode(*classic), *standard);
+        }
+        // Truncation is 14 there and 15 here; what the program adds comes behind.
+        assert_eq!((encode(15), decode(14)), (14, 15));
+        assert_eq!(encode(16384), 0x4000_0000);
+        assert_eq!(decode(0x4000_0007), 16391);
+        // Numbers that are no codes of either, and one that is a class there only.
+        assert_eq!((decode(333), encode(333)), (333, 333));
+        assert_eq!((decode(1001), decode_any(333)), (c_int::MIN, 16));
+    }
+}

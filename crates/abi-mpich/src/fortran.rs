@@ -1,0 +1,72 @@
+//! Conversions between C and Fortran: handles of MPICH are the integers of Fortran, and its statuses have the same five of them.
+//!
+//! The Fortran binding itself (`libmpifort.so.12`) is not here.
+
+#![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
+
+use std::ffi::c_int;
+
+use crate::alias;
+use crate::status::Classic;
+
+macro_rules! same {
+    ($($convert:ident $direct:ident, $back:ident $invert:ident: $handle:ty;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $convert(handle: $handle) -> c_int {
+            handle as c_int
+        }
+        alias!($direct => $convert);
+        #[unsafe(no_mangle)]
+        pub extern "C" fn $back(number: c_int) -> $handle {
+            number as $handle
+        }
+        alias!($invert => $back);
+    )*};
+}
+
+same! {
+    PMPI_Comm_c2f MPI_Comm_c2f, PMPI_Comm_f2c MPI_Comm_f2c: c_int;
+    PMPI_Errhandler_c2f MPI_Errhandler_c2f, PMPI_Errhandler_f2c MPI_Errhandler_f2c: c_int;
+    PMPI_File_c2f MPI_File_c2f, PMPI_File_f2c MPI_File_f2c: usize;
+    PMPI_Group_c2f MPI_Group_c2f, PMPI_Group_f2c MPI_Group_f2c: c_int;
+    PMPI_Info_c2f MPI_Info_c2f, PMPI_Info_f2c MPI_Info_f2c: c_int;
+    PMPI_Message_c2f MPI_Message_c2f, PMPI_Message_f2c MPI_Message_f2c: c_int;
+    PMPI_Op_c2f MPI_Op_c2f, PMPI_Op_f2c MPI_Op_f2c: c_int;
+    PMPI_Request_c2f MPI_Request_c2f, PMPI_Request_f2c MPI_Request_f2c: c_int;
+    PMPI_Session_c2f MPI_Session_c2f, PMPI_Session_f2c MPI_Session_f2c: c_int;
+    PMPI_Type_c2f MPI_Type_c2f, PMPI_Type_f2c MPI_Type_f2c: c_int;
+    PMPI_Win_c2f MPI_Win_c2f, PMPI_Win_f2c MPI_Win_f2c: c_int;
+
+    PMPI_Comm_toint MPI_Comm_toint, PMPI_Comm_fromint MPI_Comm_fromint: c_int;
+    PMPI_Errhandler_toint MPI_Errhandler_toint, PMPI_Errhandler_fromint MPI_Errhandler_fromint: c_int;
+    PMPI_File_toint MPI_File_toint, PMPI_File_fromint MPI_File_fromint: usize;
+    PMPI_Group_toint MPI_Group_toint, PMPI_Group_fromint MPI_Group_fromint: c_int;
+    PMPI_Info_toint MPI_Info_toint, PMPI_Info_fromint MPI_Info_fromint: c_int;
+    PMPI_Message_toint MPI_Message_toint, PMPI_Message_fromint MPI_Message_fromint: c_int;
+    PMPI_Op_toint MPI_Op_toint, PMPI_Op_fromint MPI_Op_fromint: c_int;
+    PMPI_Request_toint MPI_Request_toint, PMPI_Request_fromint MPI_Request_fromint: c_int;
+    PMPI_Session_toint MPI_Session_toint, PMPI_Session_fromint MPI_Session_fromint: c_int;
+    PMPI_Type_toint MPI_Type_toint, PMPI_Type_fromint MPI_Type_fromint: c_int;
+    PMPI_Win_toint MPI_Win_toint, PMPI_Win_fromint MPI_Win_fromint: c_int;
+}
+
+macro_rules! statuses {
+    ($($function:ident $direct:ident;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $function(from: *const Classic, to: *mut Classic) -> c_int {
+            // SAFETY: the program passes a status, and room for another one.
+            unsafe { to.write_unaligned(from.read_unaligned()) };
+            0
+        }
+        alias!($direct => $function);
+    )*};
+}
+
+statuses! {
+    PMPI_Status_c2f MPI_Status_c2f;
+    PMPI_Status_f2c MPI_Status_f2c;
+    PMPI_Status_c2f08 MPI_Status_c2f08;
+    PMPI_Status_f082c MPI_Status_f082c;
+    PMPI_Status_f082f MPI_Status_f082f;
+    PMPI_Status_f2f08 MPI_Status_f2f08;
+}

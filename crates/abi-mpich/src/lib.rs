@@ -1,0 +1,51 @@
+//! ABI of MPICH, `libmpi.so.12`: entry points for programs that were built with MPICH, Intel MPI, MVAPICH or Cray MPI.
+//!
+//! ```text
+//!   MPI_Send ──jmp──► PMPI_Send          generated/   one for each function of tables/functions
+//!                        │  each argument becomes what the standard ABI has in its place      handle, number, status, …
+//!                        ▼
+//!                     PMPI_Send of libmpi_abi.so.1    found when this library is loaded       standard
+//!                        │
+//!                        ▼  the outcome, handles and statuses become what MPICH has           error, handle, status
+//!                     program
+//! ```
+//!
+//! Nothing of MPI is done here. What is generated follows from the kinds of the parameters in `tables/functions` and from the
+//! values in `tables/mpich.toml`; the functions that this page of it lists as written by hand stand in [`by_hand`].
+//!
+//! A handle of an object that the program has made is the handle of the standard ABI with two more bits, so that no table is
+//! looked into: [`handle`]. Predefined ones are found by index.
+//!
+//! # Safety
+//! Memory that C programs pass is touched under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle, a
+//! status or a number is null or valid, an array has as many elements as the call says. What the standard ABI takes as it is
+//! goes on as it is.
+
+mod array;
+mod by_hand;
+mod callback;
+mod data;
+mod error;
+mod fortran;
+mod generated;
+mod handle;
+mod number;
+mod standard;
+mod status;
+
+/// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is between the program
+/// and us.
+macro_rules! alias {
+    ($name:ident => $target:ident) => {
+        #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("jmp {target}", target = sym $target);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("b {target}", target = sym $target);
+        }
+    };
+}
+pub(crate) use alias;

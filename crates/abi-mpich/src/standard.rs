@@ -1,0 +1,168 @@
+//! Addresses of the functions of `libmpi_abi.so.1`, found once when this library is loaded.
+//!
+//! That library is loaded, not linked: it defines functions of the same names with another ABI, and a program must not find
+//! them where this library has none. It stands beside this one, or where the dynamic linker looks first.
+
+use std::ffi::{CStr, c_int, c_void};
+
+use crate::generated::names::{NAMES, place};
+use crate::number::{STANDARD_CART, STANDARD_DIST_GRAPH, STANDARD_GRAPH};
+
+/// Written by [`load`] before the program can call anything, read afterwards.
+static mut ADDRESSES: [usize; NAMES.len()] = [0; NAMES.len()];
+
+const LIBRARY: &CStr = c"libmpi_abi.so.1";
+
+/// Runs when this library is loaded, before any code of whoever needs it. Unit tests call no function of it.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOAD: extern "C" fn() = load;
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn load() {
+    // SAFETY: both are strings that end with zero. The handle is kept for good.
+    let library = unsafe { libc::dlopen(LIBRARY.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        leave(&format!(
+            "cannot load {}: {}. The two stand in one folder (lib) of an installation of Weft; install it whole",
+            LIBRARY.to_string_lossy(),
+            problem()
+        ));
+    }
+    for (place, name) in NAMES.iter().enumerate() {
+        // SAFETY: the library is loaded, the name ends with zero.
+        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+        if address.is_null() {
+            leave(&format!(
+                "{} has no {}: it belongs to another version of Weft than this library; install both from one",
+                LIBRARY.to_string_lossy(),
+                name.to_string_lossy()
+            ));
+        }
+        // SAFETY: constructors of one library run once, on one thread, before its functions can be called.
+        unsafe {
+            (&raw mut ADDRESSES)
+                .cast::<usize>()
+                .add(place)
+                .write(address as usize)
+        };
+    }
+}
+
+/// What the dynamic linker says of its last failure.
+fn problem() -> String {
+    // SAFETY: the text stands until the next call of this kind on this thread.
+    unsafe {
+        let text = libc::dlerror();
+        match text.is_null() {
+            true => "no reason given".to_owned(),
+            false => CStr::from_ptr(text).to_string_lossy().into_owned(),
+        }
+    }
+}
+
+/// Ends the process as the dynamic linker does when a library is missing.
+fn leave(text: &str) -> ! {
+    eprintln!("weft: libmpi.so.12: {text}");
+    // SAFETY: no code of the program has run that could have asked for a call at exit.
+    unsafe { libc::_exit(127) }
+}
+
+/// The function at a place of [`NAMES`], as a pointer of type `F`.
+///
+/// # Safety
+/// `F` is the type of a pointer to the function of that name in the standard ABI.
+#[inline(always)]
+pub unsafe fn function<F: Copy>(place: usize) -> F {
+    const { assert!(size_of::<F>() == size_of::<usize>()) };
+    debug_assert!(place < NAMES.len());
+    // SAFETY: it was written before any function of this library could be called; the caller vouches for the type.
+    unsafe {
+        let address = (&raw const ADDRESSES).cast::<usize>().add(place).read();
+        std::mem::transmute_copy::<*const c_void, F>(&std::ptr::with_exposed_provenance(address))
+    }
+}
+
+/// How many processes a collective call on a communicator sends to: members, or those of the other side.
+pub fn peers(comm: usize, none: bool) -> usize {
+    if none {
+        return 0;
+    }
+    let [mut inter, mut size] = [0; 2];
+    // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
+    unsafe {
+        let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            function(place::MPI_COMM_TEST_INTER);
+        test(comm, &raw mut inter);
+        let place = if inter == 0 {
+            place::MPI_COMM_SIZE
+        } else {
+            place::MPI_COMM_REMOTE_SIZE
+        };
+        let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place);
+        count(comm, &raw mut size);
+    }
+    usize::try_from(size).unwrap_or(0)
+}
+
+/// How many neighbours of a process send to it.
+pub fn incoming(comm: usize) -> usize {
+    neighbors(comm).0
+}
+
+/// How many neighbours of a process it sends to.
+pub fn outgoing(comm: usize) -> usize {
+    neighbors(comm).1
+}
+
+/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
+fn neighbors(comm: usize) -> (usize, usize) {
+    let [
+        mut topology,
+        mut rank,
+        mut incoming,
+        mut outgoing,
+        mut weighted,
+    ] = [0; 5];
+    // SAFETY: all are addresses of variables.
+    unsafe {
+        let one: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_TOPO_TEST);
+        one(comm, &raw mut topology);
+        match topology {
+            STANDARD_CART => {
+                let dimensions: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+                    function(place::MPI_CARTDIM_GET);
+                dimensions(comm, &raw mut incoming);
+                incoming *= 2;
+                outgoing = incoming;
+            }
+            STANDARD_GRAPH => {
+                let own: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+                    function(place::MPI_COMM_RANK);
+                own(comm, &raw mut rank);
+                let count: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
+                    function(place::MPI_GRAPH_NEIGHBORS_COUNT);
+                count(comm, rank, &raw mut incoming);
+                outgoing = incoming;
+            }
+            STANDARD_DIST_GRAPH => {
+                let count: unsafe extern "C" fn(
+                    usize,
+                    *mut c_int,
+                    *mut c_int,
+                    *mut c_int,
+                ) -> c_int = function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
+                count(
+                    comm,
+                    &raw mut incoming,
+                    &raw mut outgoing,
+                    &raw mut weighted,
+                );
+            }
+            _ => {}
+        }
+    }
+    let number = |count| usize::try_from(count).unwrap_or(0);
+    (number(incoming), number(outgoing))
+}

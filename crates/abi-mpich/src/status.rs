@@ -1,0 +1,207 @@
+//! Statuses: 20 bytes in MPICH, 32 in the standard ABI.
+
+use std::ffi::c_int;
+
+use crate::{error, number};
+
+/// `MPI_Status` of MPICH. The count has 63 bits, in two words around the bit of what was cancelled.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Classic {
+    pub count_low: c_int,
+    pub count_high_and_cancelled: c_int,
+    pub source: c_int,
+    pub tag: c_int,
+    pub error: c_int,
+}
+
+/// `MPI_Status` of the standard ABI, with what Weft keeps in it: bytes in two words, whether it was cancelled in a third.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Standard {
+    source: c_int,
+    tag: c_int,
+    error: c_int,
+    bytes: [c_int; 2],
+    cancelled: c_int,
+    unused: [c_int; 2],
+}
+
+const _: () = assert!(size_of::<Classic>() == 20 && size_of::<Standard>() == 32);
+
+/// Neither a source nor an error code: what a call has not written.
+const UNSET: c_int = c_int::MIN;
+
+impl Standard {
+    /// A status that nobody has written to.
+    #[inline(always)]
+    pub const fn unset() -> Self {
+        Self {
+            source: UNSET,
+            tag: 0,
+            error: UNSET,
+            bytes: [0; 2],
+            cancelled: 0,
+            unused: [0; 2],
+        }
+    }
+
+    /// The status that a program passes on.
+    ///
+    /// # Safety
+    /// The address is null, `MPI_STATUS_IGNORE`, or that of a status.
+    pub unsafe fn load(at: *const Classic) -> Self {
+        if is_none(at) {
+            return Self::unset();
+        }
+        // SAFETY: as this function demands.
+        let Classic {
+            count_low,
+            count_high_and_cancelled,
+            source,
+            tag,
+            error,
+        } = unsafe { at.read_unaligned() };
+        Self {
+            source: number::rank::decode(source),
+            tag: number::tag::decode(tag),
+            error: error::decode(error),
+            bytes: [
+                count_low,
+                count_high_and_cancelled
+                    .cast_unsigned()
+                    .wrapping_shr(1)
+                    .cast_signed(),
+            ],
+            cancelled: count_high_and_cancelled & 1,
+            unused: [0; 2],
+        }
+    }
+
+    /// Gives the program what a call has written, and nothing else: `MPI_ERROR` is written by some calls only.
+    ///
+    /// # Safety
+    /// As for [`load`](Self::load).
+    #[inline(always)]
+    pub unsafe fn store(&self, at: *mut Classic) {
+        if is_none(at) || self.source == UNSET {
+            return;
+        }
+        let high = self.bytes[1].wrapping_shl(1) | self.cancelled;
+        // SAFETY: as this function demands; fields are written one by one, because the last one may have to stay.
+        unsafe {
+            (&raw mut (*at).count_low).write_unaligned(self.bytes[0]);
+            (&raw mut (*at).count_high_and_cancelled).write_unaligned(high);
+            (&raw mut (*at).source).write_unaligned(number::rank::encode(self.source));
+            (&raw mut (*at).tag).write_unaligned(number::tag::encode(self.tag));
+            if self.error != UNSET {
+                (&raw mut (*at).error).write_unaligned(error::encode(self.error));
+            }
+        }
+    }
+
+    /// The address of this status, or that of none.
+    #[inline(always)]
+    pub fn place(&mut self, at: *const Classic) -> *mut Self {
+        if is_none(at) {
+            std::ptr::null_mut()
+        } else {
+            self
+        }
+    }
+}
+
+/// Whether the program wants no status: `MPI_STATUS_IGNORE`, `MPI_STATUSES_IGNORE`, or nothing at all.
+#[inline(always)]
+fn is_none(at: *const Classic) -> bool {
+    at.addr() <= 1
+}
+
+/// Statuses of a call that completes several requests.
+pub struct Array {
+    at: *mut Classic,
+    statuses: Vec<Standard>,
+}
+
+impl Array {
+    /// As many as the call may write.
+    pub fn new(at: *mut Classic, count: c_int) -> Self {
+        let count = if is_none(at) {
+            0
+        } else {
+            usize::try_from(count).unwrap_or(0)
+        };
+        Self {
+            at,
+            statuses: vec![Standard::unset(); count],
+        }
+    }
+
+    /// Where the call writes them.
+    pub fn place(&mut self) -> *mut Standard {
+        if is_none(self.at) {
+            std::ptr::null_mut()
+        } else {
+            self.statuses.as_mut_ptr()
+        }
+    }
+
+    /// Gives them to the program.
+    ///
+    /// # Safety
+    /// The program has passed an array of that many statuses, or wants none.
+    pub unsafe fn store(&self) {
+        for (place, status) in self.statuses.iter().enumerate() {
+            // SAFETY: as this function demands.
+            unsafe { status.store(self.at.wrapping_add(place)) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_survives_the_way() {
+        let given = Classic {
+            count_low: -5,
+            count_high_and_cancelled: 7 << 1 | 1,
+            source: -2,
+            tag: 33,
+            error: 14,
+        };
+        let mut back = Classic { error: 0, ..given };
+        // SAFETY: both are statuses.
+        unsafe {
+            let standard = Standard::load(&given);
+            assert_eq!(
+                (standard.source, standard.tag, standard.error),
+                (-1, 33, 15)
+            );
+            assert_eq!((standard.bytes, standard.cancelled), ([-5, 7], 1));
+            standard.store(&mut back);
+        }
+        assert_eq!(back, given);
+    }
+
+    #[test]
+    fn what_no_call_wrote_stays() {
+        let given = Classic {
+            count_low: 1,
+            count_high_and_cancelled: 2,
+            source: 3,
+            tag: 4,
+            error: 5,
+        };
+        let mut status = given;
+        let mut standard = Standard::unset();
+        // SAFETY: it is a status.
+        unsafe { standard.store(&mut status) };
+        assert_eq!(status, given);
+        standard.source = 0;
+        // SAFETY: as before.
+        unsafe { standard.store(&mut status) };
+        assert_eq!((status.source, status.error), (0, 5));
+    }
+}

@@ -275,6 +275,18 @@ impl Board {
         self.note_in(arrivals::row(self.arrivals.epoch()), member)
     }
 
+    /// What a member has said of the epoch before, unless it has gone so far on that this is gone.
+    #[must_use]
+    pub fn note_before(&self, member: usize) -> Option<Note> {
+        let before = self.arrivals.epoch().checked_sub(1)?;
+        let row = arrivals::row(before);
+        let stamp = self.lines.stamp(row, member);
+        // Acquire: SYNC arrivals.stamp. Who writes the next note there meanwhile stamps it afterwards, so this may be of two:
+        // it is for people.
+        let note = self.note_in(row, member);
+        (before > 0 && stamp.load(Ordering::Acquire) == before).then_some(note)
+    }
+
     fn note_in(&self, row: usize, member: usize) -> Note {
         let line = self.lines.line(row, member);
         Note {

@@ -25,6 +25,7 @@ pub(super) struct Plan {
     scratch: usize,
     /// Steps for the end.
     last: Vec<Step>,
+    note: CollectiveNote,
 }
 
 impl Plan {
@@ -36,6 +37,7 @@ impl Plan {
             steps: Vec::with_capacity(8),
             scratch: 0,
             last: Vec::new(),
+            note: CollectiveNote::NOTHING,
         }
     }
 
@@ -177,6 +179,11 @@ impl Plan {
         }
     }
 
+    /// Adds to what all ranks must have alike beside the name.
+    pub fn note(&mut self, add: impl FnOnce(CollectiveNote) -> CollectiveNote) {
+        self.note = add(CollectiveNote::of_name(self.name));
+    }
+
     /// The schedule.
     ///
     /// # Errors
@@ -192,7 +199,7 @@ impl Plan {
             name: self.name,
             steps: self.steps,
             scratch_bytes: self.scratch,
-            note: CollectiveNote::NOTHING,
+            note: self.note,
         })
     }
 }

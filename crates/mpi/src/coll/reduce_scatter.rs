@@ -5,6 +5,7 @@ use super::choice::ReduceScatter;
 use super::plan::{Cut, Plan};
 use super::reduce::{Reduction, ReductionArgument, flat, share};
 use crate::buffer::Buffer;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
 use crate::schedule::Schedule;
 
@@ -21,14 +22,14 @@ pub fn reduce_scatter(
     counts: &[usize],
     reduction: &Reduction,
 ) -> Result<Schedule> {
-    build(
-        "MPI_Reduce_scatter",
-        members,
-        send,
-        receive,
-        counts,
-        reduction,
-    )
+    let name = "MPI_Reduce_scatter";
+    let schedule = build(name, members, send, receive, counts, reduction)?;
+    let operation = reduction.op.as_predefined();
+    let note = CollectiveNote::of_name(name).with(operation);
+    Ok(Schedule {
+        note: note.of_blocks(counts.iter().copied()),
+        ..schedule
+    })
 }
 
 /// As [`reduce_scatter`], where all get `count` elements.

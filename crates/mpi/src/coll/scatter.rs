@@ -47,6 +47,7 @@ pub fn scatterv(
     let mut plan = Plan::new("MPI_Scatterv");
     check(members, plan.name(), send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
+    plan.note(|note| note.at(root));
     plan.finish()
 }
 

@@ -169,7 +169,7 @@ impl Run {
                 note if is_mismatch(error) && note != CollectiveNote::NOTHING => note.describe(),
                 _ => name.to_owned(),
             };
-            Error::new(error.class(), format!("{name}: {error}"))
+            error.clone().in_words(format!("{name}: {error}"))
         });
     }
 
@@ -206,11 +206,16 @@ impl Run {
     }
 
     /// A transfer has ended, for which so many bytes were `expected` if it is a receive. True if the run may go on.
-    fn end_transfer(&mut self, expected: Option<usize>, came: u64, error: Option<&Error>) -> bool {
+    fn end_transfer(
+        &mut self,
+        expected: Option<Expected>,
+        came: u64,
+        error: Option<&Error>,
+    ) -> bool {
         self.outstanding -= 1;
         match (error, expected) {
             (Some(error), _) => self.fail_in_call(error),
-            (None, Some(expected)) if expected as u64 != came => {
+            (None, Some(expected)) if expected.bytes as u64 != came => {
                 let name = self.schedule.name;
                 self.error
                     .get_or_insert_with(|| mismatch(name, expected, came));
@@ -222,13 +227,25 @@ impl Run {
 }
 
 #[cold]
-fn mismatch(name: &str, expected: usize, came: u64) -> Error {
-    Error::new(
-        ErrorClass::Truncate,
-        format!(
-            "{name}: a peer sent {came} bytes where this rank expects {expected}; count and datatype must agree on all ranks of the call"
-        ),
-    )
+fn mismatch(name: &str, Expected { bytes, from }: Expected, came: u64) -> Error {
+    let text = format!(
+        "{name}: a peer sent {came} bytes where this rank expects {bytes}; count and datatype must agree on all ranks of the call"
+    );
+    match from {
+        None => Error::new(ErrorClass::Truncate, text),
+        Some(peer) => Error::new(
+            ErrorClass::Truncate,
+            format!("{text} (the peer is rank {peer} of MPI_COMM_WORLD)"),
+        )
+        .about(peer),
+    }
+}
+
+/// What a receive of a collective is to get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub bytes: usize,
+    pub from: Option<Peer>,
 }
 
 /// A run that has been removed.
@@ -356,7 +373,7 @@ impl Runs {
     pub(super) fn end_transfer(
         &mut self,
         id: RunId,
-        expected: Option<usize>,
+        expected: Option<Expected>,
         came: u64,
         error: Option<&Error>,
     ) -> bool {

@@ -176,22 +176,19 @@ fn measure(
         .cloned()
         .chain(over_tcp)
         .chain(over_tcp_encrypted)
+        .chain(implementations.iter().filter_map(Implementation::unchecked))
         .collect();
-    // Ours alone is ever encrypted.
-    let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
+    // Ours alone is ever encrypted, and ever unchecked.
+    let has_ours = all.len() > 2 * implementations.len();
+    let variants = has_ours.then(|| (all.len() - 2, all.len() - 1)).unzip();
     let (programs, said) = discovery.programs()?;
     let mut harness = Harness::new(&all, programs, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let (participants, measured) = participants(
-        &mut harness,
-        implementations,
-        encrypted,
-        cores,
-        &mut remarks,
-    );
+    let (participants, measured) =
+        participants(&mut harness, implementations, variants, cores, &mut remarks);
     let mut results = Results {
         machine,
         commit: discovery.commit(),
@@ -240,12 +237,12 @@ fn measure(
     Ok(results)
 }
 
-/// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
-/// the harness has ours told to encrypt; behind the implementations it has each told to use TCP.
+/// What takes part: the programs, and those implementations of which two ranks run. Ours is in the
+/// harness a second time told to encrypt, and a third time without checks; behind the implementations it has each told to use TCP.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
-    encrypted: Option<usize>,
+    (encrypted, unchecked): (Option<usize>, Option<usize>),
     cores: usize,
     remarks: &mut Vec<String>,
 ) -> (Participants, Vec<MeasuredImplementation>) {
@@ -266,6 +263,7 @@ fn participants(
                     index,
                     over_tcp: Some(implementations.len() + index),
                     encrypted: encrypted.filter(|_| role == Role::Ours),
+                    unchecked: unchecked.filter(|_| role == Role::Ours),
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

@@ -48,6 +48,8 @@ pub struct Implementation {
     over_tcp: bool,
     /// … encrypted.
     encrypted: bool,
+    /// Without the checks that are on by default.
+    unchecked: bool,
 }
 
 impl Implementation {
@@ -84,6 +86,7 @@ impl Implementation {
             program,
             over_tcp: false,
             encrypted: false,
+            unchecked: false,
         })
     }
 
@@ -102,6 +105,15 @@ impl Implementation {
         (self.role == Role::Ours).then(|| Implementation {
             encrypted: true,
             ..self.over_tcp()
+        })
+    }
+
+    /// The same without the checks that are on by default, of ours.
+    #[must_use]
+    pub fn unchecked(&self) -> Option<Implementation> {
+        (self.role == Role::Ours).then(|| Implementation {
+            unchecked: true,
+            ..self.clone()
         })
     }
 
@@ -132,6 +144,9 @@ impl Implementation {
         }
         if self.encrypted {
             command.arg("--encrypt");
+        }
+        if self.unchecked {
+            command.args(["--check=off", "--no-deadlock-check"]);
         }
         command.arg(&self.program).stdin(Stdio::null());
         command

@@ -25,7 +25,9 @@ pub fn allgather(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> 
 pub fn allgatherv(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> Result<Schedule> {
     let mut schedule = build("MPI_Allgatherv", members, send, receive)?;
     let sizes = (0..receive.len()).map(|rank| receive.bytes(rank));
-    schedule.note = CollectiveNote::of_name(schedule.name).of_blocks(sizes);
+    schedule.note = CollectiveNote::of_name(schedule.name)
+        .of_blocks(sizes)
+        .of_elements(Some(receive.block(members.rank)));
     Ok(schedule)
 }
 

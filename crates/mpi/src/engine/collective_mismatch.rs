@@ -145,7 +145,7 @@ pub(super) fn of_message(from: Peer, envelope: &Envelope, own: SignatureCode) ->
     Some(Error::new(
         class,
         format!(
-            "rank {from} of MPI_COMM_WORLD is in {what} meanwhile; all ranks of a communicator must call the same collectives in the same order, with the same root, operation and types"
+            "rank {from} of MPI_COMM_WORLD is in {what} meanwhile; all ranks of a communicator must call the same collectives in the same order, with the same root, operation, counts and types"
         ),
     )
     .about(from))

@@ -12,6 +12,7 @@
 use weft_fabric::Peer;
 
 use super::counters::COLLECTIVES;
+use crate::buffer::Buffer;
 use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
 use crate::op::Predefined;
@@ -50,6 +51,13 @@ impl CollectiveNote {
     /// The same with a root.
     pub(crate) fn at(self, root: usize) -> Self {
         Self(self.0 | (root as u64 & 0xffff_ffff) << 16)
+    }
+
+    /// The same with the datatype of what this rank gives or gets, if it is of one kind, and any.
+    pub(crate) fn of_elements(self, data: Option<&Buffer>) -> Self {
+        let code = data.filter(|data| data.bytes() > 0).map(Buffer::code);
+        let code = code.filter(|code| !code.is_of_several());
+        Self(self.0 | u64::from(code.unwrap_or_default().bits()) << 48)
     }
 
     /// The same with the sizes of the blocks of all ranks, which all of them know: their hash stands in the place of a root.

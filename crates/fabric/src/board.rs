@@ -406,6 +406,26 @@ mod tests {
     }
 
     #[test]
+    fn the_note_before_is_there_until_it_is_overwritten() {
+        let mut boards = boards(2);
+        let note = |call| Note {
+            call,
+            number: 1,
+            length: 0,
+        };
+        for (one, other) in [(1, 2), (3, 4)] {
+            for (board, call) in boards.iter_mut().zip([one, other]) {
+                assert!(board.has_room(0));
+                board.arrive(note(call));
+            }
+        }
+        assert_eq!(boards[0].note_before(1), Some(note(2)));
+        assert_eq!(boards[1].note_before(0), Some(note(1)));
+        boards[0].arrive(note(5));
+        assert_eq!(boards[0].note_before(0), Some(note(3)));
+    }
+
+    #[test]
     fn what_does_not_fit_is_refused() {
         let boards = boards(2);
         let (one, capacity) = (&boards[0], boards[0].capacity());

@@ -734,3 +734,39 @@ fn intern(what: &str) -> Error {
         format!("a collective {what}; please report this"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_differ_by_root_order_and_call() {
+        let of = |calls: &[u64]| {
+            let mut history = History::default();
+            calls.iter().for_each(|call| history.add(*call));
+            history.bits()
+        };
+        let (bcast, other_root, barrier) = (2, 2 | 1 << 16, 1);
+        let all = [
+            of(&[]),
+            of(&[bcast]),
+            of(&[other_root]),
+            of(&[bcast, barrier]),
+            of(&[barrier, bcast]),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert_eq!(
+                one & ((1 << LENGTH_BITS) - 1),
+                0,
+                "the length has its place"
+            );
+            assert!(all[..place].iter().all(|other| other != one), "{all:x?}");
+        }
+        // Datatypes that differ may fit.
+        assert_eq!(
+            of(&[bcast | 7 << 48, barrier]),
+            of(&[bcast | 9 << 48, barrier])
+        );
+        assert!(Board::capacity_for(2) < 1 << LENGTH_BITS);
+    }
+}

@@ -25,7 +25,7 @@ use crate::error::Error;
 pub(super) const PLACE: u64 = 64;
 
 /// How long a rank waits for the places of others: those that are in a collective answer at once.
-const PATIENCE: Duration = Duration::from_millis(250);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Bytes of a place, at most.
 const LONGEST: usize = 300;

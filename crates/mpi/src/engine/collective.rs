@@ -260,7 +260,10 @@ impl Engine {
         if let Some(error) = &removed.error {
             self.fabric.forget(removed.context.key());
             // It may have ended before anybody could look at it.
-            if is_mismatch(error) && !self.has_mismatch(removed.context.context()) {
+            if removed.mismatched
+                && is_mismatch(error)
+                && !self.has_mismatch(removed.context.context())
+            {
                 let (peers, context) = (self.members_of(&removed.context), &removed.context);
                 self.tell_of_mismatch(context.context(), &peers, error);
             }

@@ -41,6 +41,8 @@ pub(super) struct Run {
     error: Option<Error>,
     /// A step is being taken right now, or by the program's own code meanwhile: completions only count down.
     stepping: bool,
+    /// A transfer has got what does not belong to it.
+    mismatched: bool,
     /// It has had a step for the program's own code.
     calls_program: bool,
 }
@@ -214,9 +216,13 @@ impl Run {
     ) -> bool {
         self.outstanding -= 1;
         match (error, expected) {
-            (Some(error), _) => self.fail_in_call(error),
+            (Some(error), _) => {
+                self.mismatched |= is_mismatch(error);
+                self.fail_in_call(error);
+            }
             (None, Some(expected)) if expected.bytes as u64 != came => {
                 let name = self.schedule.name;
+                self.mismatched = true;
                 self.error
                     .get_or_insert_with(|| mismatch(name, expected, came));
             }
@@ -253,6 +259,8 @@ pub(super) struct Removed {
     pub request: RequestId,
     pub error: Option<Error>,
     pub context: CollectiveContext,
+    /// A transfer has got what does not belong to it.
+    pub mismatched: bool,
     /// The schedule, if its drop may be the program's own code.
     pub schedule: Option<Arc<Schedule>>,
 }
@@ -299,6 +307,7 @@ impl Runs {
             request,
             error: None,
             stepping: false,
+            mismatched: false,
             calls_program: false,
         };
         let free = self.slots.iter().position(Option::is_none);
@@ -324,6 +333,7 @@ impl Runs {
             request: run.request,
             error: run.error,
             context: run.context,
+            mismatched: run.mismatched,
             schedule: calls_program.then_some(run.schedule),
         })
     }

@@ -85,3 +85,12 @@ fn the_example_in_c_ends_with_two_ranks() {
         assert!(ended.out.contains(line), "{ended:?}");
     }
 }
+
+/// How long that takes is measured by who runs the program alone: here it is only that all hear of each loss.
+#[test]
+fn all_ranks_of_a_host_hear_of_each_loss() {
+    let program = build("tests/programs/loss_latency.c", &[]);
+    let ended = job(&program, ("--fabric=auto", 12), "");
+    ended.expect_success();
+    assert_eq!(ended.out.lines().count(), 10, "{ended:?}");
+}

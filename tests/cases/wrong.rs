@@ -35,7 +35,7 @@ use weft_tests::{build, root, run, tool};
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs that run at the same time: most of their time they wait.
-const AT_ONCE: usize = 3;
+const AT_ONCE: usize = 4;
 
 /// One run of a program, and what must come of it.
 #[derive(Clone, Debug, Default)]
@@ -218,6 +218,21 @@ fn messages_of_other_types_are_named() {
 #[test]
 fn collectives_that_do_not_fit_are_named_on_every_rank() {
     check("tests/wrong", "collectives-");
+}
+
+#[test]
+fn wrong_arguments_are_named() {
+    check("tests/wrong", "arguments-");
+}
+
+#[test]
+fn what_an_epoch_does_not_allow_is_named() {
+    check("tests/wrong", "windows-");
+}
+
+#[test]
+fn what_a_file_does_not_allow_is_named() {
+    check("tests/wrong", "files-");
 }
 
 #[test]

@@ -2,9 +2,10 @@
 //!
 //! [`services`] holds part A, [`sources`] those of the other source documents, [`components`] those of single
 //! components, [`threads`] those of many threads in one rank, [`net`] those of the datapath,
-//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`waiting`] beside other work and by asking, [`beyond`] the project's own (some planned in [`scaling`]).
+//! [`datapath`] what it promises beside them, [`rma`] one-sided communication, [`io`] files, [`hosts`] jobs of several hosts, [`packing`] data with gaps, [`instructions`] of calls, [`waiting`] beside other work and by asking, [`checks`] what the default checks cost, [`beyond`] the project's own (some planned in [`scaling`]).
 
 mod beyond;
+mod checks;
 pub(crate) mod components;
 pub(crate) mod datapath;
 pub(crate) mod hosts;
@@ -35,6 +36,7 @@ pub fn all() -> Vec<Experiment> {
     all.extend(threads::experiments());
     all.extend(beyond::experiments());
     all.extend(waiting::experiments());
+    all.extend(checks::experiments());
     all.extend(packing::experiments());
     all.extend(instructions::experiments());
     all.extend(rma::experiments());
@@ -258,6 +260,7 @@ mod tests {
             over_tcp: Some(index + 2),
             encrypted: (role == Role::Ours).then_some(4),
             over_hosts: Some(index + 5),
+            unchecked: (role == Role::Ours).then_some(7),
             hydra: (role == Role::Peer).then(|| "mpiexec.hydra".into()),
             name: name.into(),
             role,

@@ -186,6 +186,7 @@ fn measure(
             over_tcp: implementations.len() + index,
             encrypted: add(one.encrypted()),
             over_hosts: add(one.over_hosts(&hosts)),
+            unchecked: add(one.unchecked()),
         })
         .collect();
     let (programs, said) = discovery.programs()?;
@@ -254,6 +255,7 @@ struct Variants {
     over_tcp: usize,
     encrypted: Option<usize>,
     over_hosts: Option<usize>,
+    unchecked: Option<usize>,
 }
 
 /// What takes part: the programs, and those implementations of which two ranks run.
@@ -282,6 +284,7 @@ fn participants(
                     over_tcp: Some(variants[index].over_tcp),
                     encrypted: variants[index].encrypted,
                     over_hosts: variants[index].over_hosts,
+                    unchecked: variants[index].unchecked,
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

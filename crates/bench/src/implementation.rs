@@ -51,6 +51,8 @@ pub struct Implementation {
     encrypted: bool,
     /// Half of the ranks run on each of these.
     hosts: Option<HostsOnDemand>,
+    /// Without the checks that are on by default.
+    unchecked: bool,
 }
 
 impl Implementation {
@@ -88,6 +90,7 @@ impl Implementation {
             over_tcp: false,
             encrypted: false,
             hosts: None,
+            unchecked: false,
         })
     }
 
@@ -115,6 +118,15 @@ impl Implementation {
         let known = self.role == Role::Ours || self.hydra().is_some();
         known.then(|| Implementation {
             hosts: Some(hosts.clone()),
+            ..self.clone()
+        })
+    }
+
+    /// The same without the checks that are on by default, of ours.
+    #[must_use]
+    pub fn unchecked(&self) -> Option<Implementation> {
+        (self.role == Role::Ours).then(|| Implementation {
+            unchecked: true,
             ..self.clone()
         })
     }
@@ -158,6 +170,9 @@ impl Implementation {
         }
         if self.encrypted {
             command.arg("--encrypt");
+        }
+        if self.unchecked {
+            command.args(["--check=off", "--no-deadlock-check"]);
         }
         command.arg(&self.program).stdin(Stdio::null());
         Ok(command)

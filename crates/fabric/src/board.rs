@@ -275,6 +275,18 @@ impl Board {
         self.note_in(arrivals::row(self.arrivals.epoch()), member)
     }
 
+    /// What a member has said of the epoch before, unless it has gone so far on that this is gone.
+    #[must_use]
+    pub fn note_before(&self, member: usize) -> Option<Note> {
+        let before = self.arrivals.epoch().checked_sub(1)?;
+        let row = arrivals::row(before);
+        let stamp = self.lines.stamp(row, member);
+        // Acquire: SYNC arrivals.stamp. Who writes the next note there meanwhile stamps it afterwards, so this may be of two:
+        // it is for people.
+        let note = self.note_in(row, member);
+        (before > 0 && stamp.load(Ordering::Acquire) == before).then_some(note)
+    }
+
     fn note_in(&self, row: usize, member: usize) -> Note {
         let line = self.lines.line(row, member);
         Note {
@@ -391,6 +403,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn the_note_before_is_there_until_it_is_overwritten() {
+        let mut boards = boards(2);
+        let note = |call| Note {
+            call,
+            number: 1,
+            length: 0,
+        };
+        for (one, other) in [(1, 2), (3, 4)] {
+            for (board, call) in boards.iter_mut().zip([one, other]) {
+                assert!(board.has_room(0));
+                board.arrive(note(call));
+            }
+        }
+        assert_eq!(boards[0].note_before(1), Some(note(2)));
+        assert_eq!(boards[1].note_before(0), Some(note(1)));
+        boards[0].arrive(note(5));
+        assert_eq!(boards[0].note_before(0), Some(note(3)));
     }
 
     #[test]

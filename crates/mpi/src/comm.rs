@@ -367,16 +367,28 @@ impl Comm {
     #[inline]
     pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();
-        if let Some(outcome) = self.run_on_board(&collective) {
-            return outcome;
+        match self.run_on_board(&collective) {
+            Some(outcome) => outcome.map_err(|error| self.with_places(error)),
+            None => self.run_schedule(collective.schedule(|| Members::of(self))?),
         }
-        self.run_schedule(collective.schedule(|| Members::of(self))?)
+    }
+
+    /// An error, with where the two ranks are whose collectives do not fit each other, if it is that of one.
+    #[cold]
+    fn with_places(&self, error: Error) -> Error {
+        let members: Vec<Peer> = match self.remote() {
+            None => self.group.members().collect(),
+            Some(remote) => remote.everybody.members().collect(),
+        };
+        let mut engine = self.process.lock();
+        engine.with_places(self.context() | 1, &members, error)
     }
 
     /// Runs a schedule to its end.
     fn run_schedule(&self, schedule: Schedule) -> Result<()> {
         let request = self.start(schedule, Form::Blocking)?;
-        self.process.wait(request).map(drop)
+        let outcome = self.process.wait(request);
+        outcome.map(drop).map_err(|error| self.with_places(error))
     }
 
     /// Begins a collective.

@@ -56,6 +56,7 @@ mod inquiry;
 pub(crate) mod left_over;
 mod loss;
 mod lost_peers;
+mod mismatch_places;
 mod on_complete;
 pub(crate) mod one_sided;
 mod outbox;

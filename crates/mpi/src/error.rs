@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+use weft_fabric::Peer;
+
 /// Classes of the standard that this crate raises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ErrorClass {
@@ -138,6 +140,7 @@ pub struct Error(Box<Detail>);
 struct Detail {
     class: ErrorClass,
     text: String,
+    peer: Option<Peer>,
 }
 
 impl Error {
@@ -147,7 +150,29 @@ impl Error {
         Self(Box::new(Detail {
             class,
             text: text.into(),
+            peer: None,
         }))
+    }
+
+    /// The same about a peer.
+    #[cold]
+    #[must_use]
+    pub(crate) fn about(mut self, peer: Peer) -> Self {
+        self.0.peer = Some(peer);
+        self
+    }
+
+    /// The peer that it is about, if it is about one.
+    pub(crate) fn peer(&self) -> Option<Peer> {
+        self.0.peer
+    }
+
+    /// The same in other words.
+    #[cold]
+    #[must_use]
+    pub(crate) fn in_words(mut self, text: String) -> Self {
+        self.0.text = text;
+        self
     }
 
     /// The class of the standard.

@@ -175,6 +175,25 @@ impl Report {
         }
     }
 
+    /// Adds the collectives of others that no call of this rank belongs to: those of another root, for instance.
+    pub fn add_collectives(&mut self, process: &Process, owner: &dyn Fn(u32) -> Option<Owner>) {
+        let stranded = process.lock().stranded();
+        for (message, note) in stranded.iter().take(LINES) {
+            let Some(owner) = owner(message.context).filter(|owner| owner.comm.is_some()) else {
+                continue;
+            };
+            let what = format!(
+                "{} on {}: {} bytes that no call of this rank has received; all ranks must call the same collectives, with the same root",
+                note.describe(),
+                owner.name,
+                message.bytes
+            );
+            let from = ranks(&in_ranks(&owner, vec![message.from.0]));
+            let said = format!("not shared: {from} was in {what}");
+            self.add_of_rank("collective", said, what);
+        }
+    }
+
     /// Adds the requests that nobody has ended; `made` knows where some of them were made. Persistent ones that are not under
     /// way are told if `also_inactive` says so.
     pub fn add_requests(

@@ -21,6 +21,7 @@ mod create;
 mod direct;
 mod dynamic;
 mod epoch;
+mod exchange;
 mod fence;
 mod helper;
 mod hints;

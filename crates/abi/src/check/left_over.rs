@@ -127,6 +127,7 @@ fn report(runtime: &Runtime) -> Report {
     let mut report = Report::default();
     let full = mode().is_full();
     report.add_messages(&runtime.process, &owner);
+    report.add_collectives(&runtime.process, &owner);
     report.add_requests(&runtime.process, &owner, &under_way::made, full);
     let mut places: BTreeMap<usize, BTreeMap<String, usize>> = BTreeMap::new();
     for (thing, made) in made::list() {

@@ -75,14 +75,37 @@ impl BufferUse {
 
 /// The memory of a request.
 #[derive(Debug)]
-struct Memory {
-    receives: bool,
+pub struct Memory {
+    pub receives: bool,
     buffer: Buffer,
     /// Of what is sent, when it was begun.
     sum: Option<u64>,
 }
 
 impl Memory {
+    /// The memory of an operation that begins.
+    pub fn of(buffer: Buffer, receives: bool) -> Self {
+        let mut memory = Self {
+            receives,
+            buffer,
+            sum: None,
+        };
+        if !receives {
+            memory.sum = memory.sum_now();
+        }
+        memory
+    }
+
+    /// Of what is sent, when it was begun.
+    pub fn sum(&self) -> Option<u64> {
+        self.sum
+    }
+
+    /// Whether what is sent is not what it was.
+    pub fn is_changed(&self) -> bool {
+        self.sum.is_some() && self.sum != self.sum_now()
+    }
+
     /// The addresses of memory without gaps.
     fn span(&self) -> Option<Range<usize>> {
         match &self.buffer {
@@ -95,7 +118,7 @@ impl Memory {
     }
 
     /// How many bytes it has in common with another one.
-    fn common(&self, other: &Self) -> usize {
+    pub fn common(&self, other: &Self) -> usize {
         match (self.span(), other.span()) {
             (Some(one), Some(other)) => one
                 .end
@@ -118,7 +141,8 @@ impl Memory {
         Some(hasher.finish())
     }
 
-    fn what(&self) -> &'static str {
+    /// "sends from".
+    pub fn what(&self) -> &'static str {
         if self.receives {
             "receives into"
         } else {

@@ -7,6 +7,7 @@ use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::{Members, bcast, mismatch};
 use crate::buffer::Buffer;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
 
@@ -23,7 +24,12 @@ pub fn allgather(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> 
 /// # Errors
 /// As for [`allgather`]; `Count` unless there is one block for each rank.
 pub fn allgatherv(members: &Members, send: Option<&Buffer>, receive: &Blocks) -> Result<Schedule> {
-    build("MPI_Allgatherv", members, send, receive)
+    let mut schedule = build("MPI_Allgatherv", members, send, receive)?;
+    let sizes = (0..receive.len()).map(|rank| receive.bytes(rank));
+    schedule.note = CollectiveNote::of_name(schedule.name)
+        .of_blocks(sizes)
+        .of_elements(Some(receive.block(members.rank)));
+    Ok(schedule)
 }
 
 fn build(

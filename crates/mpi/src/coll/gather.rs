@@ -49,6 +49,11 @@ pub fn gatherv(
     let mut plan = Plan::new("MPI_Gatherv");
     check(members, plan.name(), send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
+    let own = match receive {
+        Some(receive) if members.rank == root => Some(receive.block(root)),
+        _ => send,
+    };
+    plan.note(|note| note.at(root).of_elements(own));
     plan.finish()
 }
 

@@ -27,6 +27,7 @@ pub(super) struct Plan {
     last: Vec<Step>,
     /// The ranks that are counted now; none for all of the communicator.
     among: Option<Vec<u32>>,
+    note: CollectiveNote,
 }
 
 impl Plan {
@@ -39,6 +40,7 @@ impl Plan {
             scratch: 0,
             last: Vec::new(),
             among: None,
+            note: CollectiveNote::NOTHING,
         }
     }
 
@@ -199,6 +201,11 @@ impl Plan {
         }
     }
 
+    /// Adds to what all ranks must have alike beside the name.
+    pub fn note(&mut self, add: impl FnOnce(CollectiveNote) -> CollectiveNote) {
+        self.note = add(CollectiveNote::of_name(self.name));
+    }
+
     /// The schedule.
     ///
     /// # Errors
@@ -214,7 +221,7 @@ impl Plan {
             name: self.name,
             steps: self.steps,
             scratch_bytes: self.scratch,
-            note: CollectiveNote::NOTHING,
+            note: self.note,
         })
     }
 }

@@ -6,6 +6,7 @@ use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::reduce::{Reduction, ReductionArgument, combine, flat, share};
 use crate::buffer::Buffer;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
 use crate::schedule::{Schedule, Span};
 
@@ -22,14 +23,14 @@ pub fn reduce_scatter(
     counts: &[usize],
     reduction: &Reduction,
 ) -> Result<Schedule> {
-    build(
-        "MPI_Reduce_scatter",
-        members,
-        send,
-        receive,
-        counts,
-        reduction,
-    )
+    let name = "MPI_Reduce_scatter";
+    let schedule = build(name, members, send, receive, counts, reduction)?;
+    let operation = reduction.op.as_predefined();
+    let note = CollectiveNote::of_name(name).with(operation);
+    Ok(Schedule {
+        note: note.of_blocks(counts.iter().copied()),
+        ..schedule
+    })
 }
 
 /// As [`reduce_scatter`], where all get `count` elements.

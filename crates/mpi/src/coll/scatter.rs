@@ -49,6 +49,11 @@ pub fn scatterv(
     let mut plan = Plan::new("MPI_Scatterv");
     check(members, plan.name(), send, receive, root)?;
     flat(members, &mut plan, send, receive, root);
+    let own = match send {
+        Some(send) if members.rank == root => Some(send.block(root)),
+        _ => receive,
+    };
+    plan.note(|note| note.at(root).of_elements(own));
     plan.finish()
 }
 

@@ -35,6 +35,33 @@ const MOST_LED: usize = 64;
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
 const LOOKS: u32 = 48;
 
+/// Bits of a note's length that are the length: no board holds more.
+const LENGTH_BITS: u32 = 17;
+
+/// What a member has done on a board before: a hash of the calls, roots and operations. The upper bits of the length in its notes are
+/// the upper bits of this, so that members who have parted without noticing (each the root of its own broadcast) are found when they next
+/// meet.
+#[derive(Clone, Copy, Debug, Default)]
+struct History {
+    hash: u64,
+    last: CollectiveNote,
+}
+
+impl History {
+    /// As it stands in a note.
+    #[inline]
+    fn bits(self) -> u32 {
+        (self.hash >> (32 + LENGTH_BITS) << LENGTH_BITS) as u32
+    }
+
+    #[inline]
+    fn add(&mut self, call: u64) {
+        self.last = CollectiveNote::from_bits(call);
+        let mixed = self.hash ^ self.last.without_signature();
+        self.hash = mixed.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
 /// What is waited for at a board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Awaited {
@@ -96,6 +123,10 @@ struct CommunicatorBoard {
     context: u32,
     /// What this rank does on it, until it has ended.
     call: Option<BoardCall>,
+    /// What it has done before that.
+    history: History,
+    /// The last of that, before what it does now.
+    before: CollectiveNote,
     awaited: Option<Awaited>,
     /// Why the wait has ended otherwise than by what was waited for.
     failure: Option<Error>,
@@ -127,6 +158,36 @@ impl CommunicatorBoard {
             self.failure.clone_from(&self.lost);
         }
         there || self.failure.is_some()
+    }
+
+    /// The error if a member that has arrived does something else than this rank, or has done before.
+    #[cold]
+    fn disagreement(&self, call: &BoardCall, member: usize, note: Note) -> Option<Error> {
+        let (me, peer) = (self.peers[self.board.me()], self.peers[member]);
+        let mine = call.note;
+        let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
+        if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
+            return Some(error);
+        }
+        if (note.number, note.length) == (mine.number, mine.length) {
+            return None;
+        }
+        let lengths = [mine, note].map(|note| note.length & ((1 << LENGTH_BITS) - 1));
+        let text = if note.number != mine.number {
+            format!(
+                "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
+            )
+        } else if lengths[0] != lengths[1] {
+            format!(
+                "a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
+                lengths[1], lengths[0]
+            )
+        } else {
+            let before = self.board.note_before(member);
+            let before = before.map(|note| CollectiveNote::from_bits(note.call));
+            return Some(self.before.disagreement_before(me, peer, before));
+        };
+        Some(Error::new(ErrorClass::Truncate, text).about(peer))
     }
 }
 
@@ -252,12 +313,12 @@ impl Boards {
     pub(super) fn disagreement(&self, id: BoardId) -> Option<Error> {
         let place = self.get(id).filter(|place| place.lost.is_none())?;
         let (call, board) = (place.call.as_ref()?, &place.board);
-        let me = place.peers[board.me()];
         let arrived = (0..place.peers.len()).filter(|member| board.has(*member));
-        let mut notes = arrived.map(|member| (place.peers[member], board.note_of(member)));
-        notes.find_map(|(peer, note)| {
+        let mut notes = arrived.map(|member| (member, board.note_of(member)));
+        notes.find_map(|(member, note)| {
             let same = note.number == call.note.number;
-            same.then(|| disagree(me, peer, call, note)).flatten()
+            same.then(|| place.disagreement(call, member, note))
+                .flatten()
         })
     }
 
@@ -276,12 +337,13 @@ impl Boards {
         }
     }
 
-    /// A member of the board of a context that is in the epoch after this rank's, and the number of what it does there.
-    pub(super) fn ahead(&self, context: u32) -> Option<(Peer, u32)> {
+    /// A member of the board of a context that is in the epoch after this rank's, and what it does there, with its number.
+    pub(super) fn ahead(&self, context: u32) -> Option<(Peer, CollectiveNote, u32)> {
         let mut places = self.places.iter().flatten();
         let place = places.find(|place| place.context == context)?;
         let (member, note) = place.board.ahead()?;
-        Some((place.peers[member], note.number))
+        let call = CollectiveNote::from_bits(note.call);
+        Some((place.peers[member], call, note.number))
     }
 }
 
@@ -345,6 +407,8 @@ impl Engine {
             peers,
             context,
             call: None,
+            history: History::default(),
+            before: CollectiveNote::NOTHING,
             awaited: None,
             failure: None,
             lost,
@@ -414,7 +478,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
     /// # Errors
     /// `ProcFailed` if a member is lost, `Other` if another thread of this rank is in a collective of the communicator.
     #[inline]
-    pub fn enter(engine: &'a mut Guard<'g>, id: BoardId, call: BoardCall) -> Result<Self> {
+    pub fn enter(engine: &'a mut Guard<'g>, id: BoardId, mut call: BoardCall) -> Result<Self> {
         let place = engine.core.boards.get_mut(id);
         let place = place.ok_or_else(|| intern("names a board that is not there"))?;
         if place.call.is_some() {
@@ -435,6 +499,9 @@ impl<'a, 'g> Epoch<'a, 'g> {
         }
         let place = engine.core.boards.get_mut(id);
         let place = place.ok_or_else(|| intern("names a board that is not there"))?;
+        call.note.length |= place.history.bits();
+        place.before = place.history.last;
+        place.history.add(call.note.call);
         place.call = Some(call);
         let has_room = place.board.has_room(call.shown);
         let counters = &engine.core.counters;
@@ -556,8 +623,7 @@ impl<'a, 'g> Epoch<'a, 'g> {
     #[cold]
     fn compare(&mut self, member: usize, note: Note) -> Result<()> {
         let place = self.place();
-        let (me, peer) = (place.peers[place.board.me()], place.peers[member]);
-        let Some(error) = disagree(me, peer, &self.call, note) else {
+        let Some(error) = place.disagreement(&self.call, member, note) else {
             return Ok(());
         };
         if note.number == self.call.note.number {
@@ -657,7 +723,8 @@ fn place_context(engine: &Engine, id: BoardId) -> u32 {
 /// An error that does not say in which call.
 #[cold]
 fn in_call(call: &BoardCall, error: &Error) -> Error {
-    Error::new(error.class(), format!("{}: {error}", call.name()))
+    let text = format!("{}: {error}", call.name());
+    error.clone().in_words(text)
 }
 
 #[cold]
@@ -668,26 +735,38 @@ fn intern(what: &str) -> Error {
     )
 }
 
-/// The error if a member does something else in the same epoch.
-#[cold]
-fn disagree(me: Peer, peer: Peer, call: &BoardCall, note: Note) -> Option<Error> {
-    let mine = call.note;
-    let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
-    if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
-        return Some(error);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_differ_by_root_order_and_call() {
+        let of = |calls: &[u64]| {
+            let mut history = History::default();
+            calls.iter().for_each(|call| history.add(*call));
+            history.bits()
+        };
+        let (bcast, other_root, barrier) = (2, 2 | 1 << 16, 1);
+        let all = [
+            of(&[]),
+            of(&[bcast]),
+            of(&[other_root]),
+            of(&[bcast, barrier]),
+            of(&[barrier, bcast]),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert_eq!(
+                one & ((1 << LENGTH_BITS) - 1),
+                0,
+                "the length has its place"
+            );
+            assert!(all[..place].iter().all(|other| other != one), "{all:x?}");
+        }
+        // Datatypes that differ may fit.
+        assert_eq!(
+            of(&[bcast | 7 << 48, barrier]),
+            of(&[bcast | 9 << 48, barrier])
+        );
+        assert!(Board::capacity_for(2) < 1 << LENGTH_BITS);
     }
-    if (note.number, note.length) == (mine.number, mine.length) {
-        return None;
-    }
-    let text = if note.number == mine.number {
-        format!(
-            "a peer sent {} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
-            note.length, mine.length
-        )
-    } else {
-        format!(
-            "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
-        )
-    };
-    Some(Error::new(ErrorClass::Truncate, text))
 }

@@ -6,6 +6,7 @@ use weft_fabric::Token;
 
 use super::Engine;
 use super::callbacks::{Combine, Operands};
+use super::collective_mismatch::is_mismatch;
 use super::deferred::Deferred;
 use super::envelope::Envelope;
 use super::events::EventKind;
@@ -256,8 +257,16 @@ impl Engine {
             .add(u64::from(removed.error.is_some()));
         let named = (-1, removed.context.context());
         self.core.raise(EventKind::CollectiveEnded, None, named, 0);
-        if removed.error.is_some() {
+        if let Some(error) = &removed.error {
             self.fabric.forget(removed.context.key());
+            // It may have ended before anybody could look at it.
+            if removed.mismatched
+                && is_mismatch(error)
+                && !self.has_mismatch(removed.context.context())
+            {
+                let (peers, context) = (self.members_of(&removed.context), &removed.context);
+                self.tell_of_mismatch(context.context(), &peers, error);
+            }
         }
         if let Some(slot) = self.core.requests.get_mut(removed.request) {
             slot.fail(removed.error);

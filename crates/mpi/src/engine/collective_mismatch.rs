@@ -17,7 +17,8 @@
 //! # Everybody is told
 //! Who finds that collectives do not fit tells all members, by a message of its own. The collectives of that context that
 //! they are in end with what it says, and so does each that is begun later, here as there: members that have gone through
-//! different collectives cannot know what comes next, and would wait for each other for ever.
+//! different collectives cannot know what comes next, and would wait for each other for ever. Where the two are that do not fit is in
+//! [`mismatch_places`](super::mismatch_places).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -29,8 +30,10 @@ use super::boards::BoardId;
 use super::collective_note::CollectiveNote;
 use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
+use super::mismatch_places::{PLACE, Places};
 use super::outbox::{Load, Waiting};
 use super::schedule::{CollectiveContext, RunId};
+use super::unexpected::UnexpectedId;
 use super::{Core, Engine};
 use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
@@ -45,8 +48,9 @@ const HEARSAY: Duration = Duration::from_millis(50);
 const SENTENCE: usize = 600;
 
 /// Classes of errors that collectives end with which do not fit each other, as they travel.
-const CLASSES: [ErrorClass; 5] = [
+const CLASSES: [ErrorClass; 6] = [
     ErrorClass::Truncate,
+    ErrorClass::Count,
     ErrorClass::Type,
     ErrorClass::Root,
     ErrorClass::Op,
@@ -67,9 +71,20 @@ enum Mismatched {
 /// Contexts whose collectives do not fit each other, with what was found first.
 #[derive(Debug, Default)]
 pub(super) struct Mismatches {
-    found: Vec<(u32, Error)>,
+    found: Vec<Found>,
+    /// Where the ranks are that do not fit.
+    pub(super) places: Places,
     /// Since when a member is seen at a board in another collective, which may follow from a loss.
     suspected: Option<Duration>,
+}
+
+/// What was found on the communicator of a context.
+#[derive(Debug)]
+struct Found {
+    context: u32,
+    /// About the rank that does not fit the finder.
+    error: Error,
+    finder: Peer,
 }
 
 impl Mismatches {
@@ -82,22 +97,35 @@ impl Mismatches {
     pub(super) fn of(&self, context: u32) -> Option<&Error> {
         let mut found = self.found.iter();
         found
-            .find(|(other, _)| *other == context)
-            .map(|(_, error)| error)
+            .find(|found| found.context == context)
+            .map(|found| &found.error)
+    }
+
+    /// The ranks that do not fit each other, as far as they are known.
+    pub(super) fn between(&self, context: u32) -> Vec<Peer> {
+        let mut found = self.found.iter();
+        let found = found.find(|found| found.context == context);
+        let pair = found.map(|found| std::iter::once(found.finder).chain(found.error.peer()));
+        pair.into_iter().flatten().collect()
     }
 
     /// False if something was known.
-    fn note(&mut self, context: u32, error: &Error) -> bool {
+    fn note(&mut self, context: u32, (finder, error): (Peer, &Error)) -> bool {
         let is_first = self.of(context).is_none();
         if is_first {
-            self.found.push((context, error.clone()));
+            self.found.push(Found {
+                context,
+                error: error.clone(),
+                finder,
+            });
         }
         is_first
     }
 
     /// The communicator of this context is freed.
     pub(super) fn forget(&mut self, context: u32) {
-        self.found.retain(|(other, _)| *other != context);
+        self.found.retain(|found| found.context != context);
+        self.places.forget(context);
     }
 }
 
@@ -117,9 +145,10 @@ pub(super) fn of_message(from: Peer, envelope: &Envelope, own: SignatureCode) ->
     Some(Error::new(
         class,
         format!(
-            "rank {from} of MPI_COMM_WORLD is in {what} meanwhile; all ranks of a communicator must call the same collectives in the same order, with the same root, operation and types"
+            "rank {from} of MPI_COMM_WORLD is in {what} meanwhile; all ranks of a communicator must call the same collectives in the same order, with the same root, operation, counts and types"
         ),
-    ))
+    )
+    .about(from))
 }
 
 /// Telling, and being told.
@@ -145,7 +174,7 @@ impl Engine {
         self.core.mismatches.of(context | 1).is_some()
     }
 
-    fn members_of(&self, context: &CollectiveContext) -> Vec<Peer> {
+    pub(super) fn members_of(&self, context: &CollectiveContext) -> Vec<Peer> {
         match context.group() {
             Some(group) => group.members().collect(),
             None => (0..self.core.lost.first().0).map(Peer).collect(),
@@ -159,15 +188,26 @@ impl Engine {
         let text = format!(
             "rank {me} of MPI_COMM_WORLD has found that the collectives of a communicator do not fit each other: {error}"
         );
-        let told = Error::new(error.class(), text);
-        if !self.core.mismatches.note(context, &told) {
+        let told = error.clone().in_words(text);
+        if !self.core.mismatches.note(context, (me, &told)) {
             return;
         }
         let class = CLASSES.iter().position(|class| *class == error.class());
         let mut sentence = told.text().as_bytes();
         sentence = &sentence[..sentence.len().min(SENTENCE)];
-        let mut envelope = Envelope::eager(context, 0, class.unwrap_or(CLASSES.len() - 1) as u64);
+        // The peer that it is about, and one more: 0 says that it is about none.
+        let about = error.peer().map_or(0, |peer| peer.0.wrapping_add(1));
+        let class = class.unwrap_or(CLASSES.len() - 1) as u64;
+        let mut envelope = Envelope::eager(context, about.cast_signed(), class);
         envelope.kind = MessageKind::Mismatch;
+        self.tell_members(&envelope, peers, sentence);
+        self.end_all_of_context(context, (me, &told));
+    }
+
+    /// Sends a message to all of these but this one.
+    #[cold]
+    pub(super) fn tell_members(&mut self, envelope: &Envelope, peers: &[Peer], sentence: &[u8]) {
+        let me = self.fabric.me();
         for peer in peers.iter().filter(|peer| **peer != me) {
             let waiting = Waiting {
                 head: envelope.to_head(),
@@ -177,13 +217,12 @@ impl Engine {
             self.outbox.push(*peer, waiting);
         }
         self.flush();
-        self.end_all_of_context(context, &told);
     }
 
     /// Ends all collectives of a context that are under way.
     #[cold]
-    pub(super) fn end_all_of_context(&mut self, context: u32, error: &Error) {
-        self.core.mismatches.note(context, error);
+    pub(super) fn end_all_of_context(&mut self, context: u32, (finder, error): (Peer, &Error)) {
+        self.core.mismatches.note(context, (finder, error));
         let of = |run: &super::runs::Run| run.context().context() == context && !run.has_failed();
         for run in self.core.runs.that(of) {
             self.break_off(run, error);
@@ -209,7 +248,7 @@ impl Core {
     #[cold]
     pub(super) fn hear_of_mismatch(
         &mut self,
-        _from: Peer,
+        from: Peer,
         envelope: &Envelope,
         data: SharedBytes<'_>,
     ) {
@@ -217,12 +256,22 @@ impl Core {
         let mut text = Vec::new();
         data.copy_to_vec(&mut text);
         text.truncate(SENTENCE);
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let context = envelope.context;
+        if envelope.size == PLACE {
+            if self.mismatches.places.hear(context, from, text) {
+                self.wake_for_arrival();
+            }
+            return;
+        }
+        let error = Error::new(class.copied().unwrap_or(ErrorClass::Other), text);
         self.deferred.push(Deferred::ToldOfMismatch {
-            context: envelope.context,
-            error: Error::new(
-                class.copied().unwrap_or(ErrorClass::Other),
-                String::from_utf8_lossy(&text).into_owned(),
-            ),
+            context,
+            finder: from,
+            error: match envelope.tag.cast_unsigned().checked_sub(1) {
+                Some(peer) => error.about(Peer(peer)),
+                None => error,
+            },
         });
     }
 }
@@ -232,22 +281,23 @@ impl Engine {
     /// rank has not heard: another one has given up a collective because of it, and is in the next one. Answers how long to
     /// wait for that.
     pub(super) fn end_mismatched_collectives(&mut self) -> Option<Duration> {
+        let now = self.now();
+        let places = self.core.places_awaited(now);
         let Some((place, error)) = self.mismatch() else {
             self.core.mismatches.suspected = None;
-            return None;
+            return places;
         };
-        let now = self.now();
         let since = *self.core.mismatches.suspected.get_or_insert(now);
         let left = (since + HEARSAY).saturating_sub(now);
         if left > Duration::ZERO {
-            return Some(left);
+            return Some(places.map_or(left, |limit| limit.min(left)));
         }
         self.core.mismatches.suspected = None;
         match place {
             Mismatched::Board(id) => self.end_board(id, error),
             Mismatched::Run(run) => self.end_with(run, &error),
         }
-        None
+        places
     }
 
     /// A collective under way that has got what it does not expect.
@@ -274,10 +324,7 @@ impl Engine {
         if by_messages {
             found = found.or_else(|| {
                 let mut runs = self.core.runs.that(|_| true).into_iter();
-                runs.find_map(|run| {
-                    let (peer, name) = self.unwanted(run)?;
-                    Some((Mismatched::Run(run), different_ways(peer, name)))
-                })
+                runs.find_map(|run| Some((Mismatched::Run(run), self.unwanted(run)?)))
             });
         }
         found
@@ -311,10 +358,13 @@ impl Engine {
         awaited.find_map(|(id, context, call)| {
             let tag = CollectiveContext::new(context, None, call.note.number).tag();
             let mut unexpected = self.core.matching.unexpected();
-            let (envelope, _) = unexpected.find(|(envelope, _)| {
+            let (envelope, message) = unexpected.find(|(envelope, _)| {
                 envelope.context == Context(context) && envelope.tag == Tag(tag)
             })?;
-            let error = different_ways(Peer(envelope.source.0), call.name());
+            let peer = Peer(envelope.source.0);
+            let own = CollectiveNote::from_bits(call.note.call);
+            let named = self.differs(own, peer, message);
+            let error = named.unwrap_or_else(|| different_ways(peer, call.name()));
             Some((Mismatched::Board(id), error))
         })
     }
@@ -336,14 +386,29 @@ impl Engine {
         runs.find_map(|run| {
             let it = self.core.runs.get(run)?;
             let context = it.context();
-            let (peer, number) = self.core.boards.ahead(context.context())?;
-            (number == context.sequence())
-                .then(|| (Mismatched::Run(run), different_ways(peer, it.name())))
+            let (peer, call, number) = self.core.boards.ahead(context.context())?;
+            let error = || {
+                let me = self.fabric.me().0;
+                let named = it.note().disagreement(me, (peer.0, call));
+                named.unwrap_or_else(|| different_ways(peer, it.name()))
+            };
+            (number == context.sequence()).then(|| (Mismatched::Run(run), error()))
         })
     }
 
-    /// A peer that has sent more to a collective than will be received, and the call.
-    fn unwanted(&self, id: RunId) -> Option<(Peer, &'static str)> {
+    /// The error if a message that waits says that its sender is in another collective than this rank.
+    fn differs(&self, own: CollectiveNote, peer: Peer, message: UnexpectedId) -> Option<Error> {
+        let message = self.core.unexpected.get(message)?;
+        let is_named = message.envelope.kind == MessageKind::Eager;
+        let other = CollectiveNote::from_bits(message.envelope.token.0);
+        let me = self.fabric.me().0;
+        is_named
+            .then(|| own.disagreement(me, (peer.0, other)))
+            .flatten()
+    }
+
+    /// The error if a peer has sent more to a collective than will be received.
+    fn unwanted(&self, id: RunId) -> Option<Error> {
         let run = self.core.runs.get(id)?;
         let persistent = |request| {
             let slot = self.core.requests.get(request);
@@ -365,8 +430,14 @@ impl Engine {
         for peer in run.expected() {
             extra.entry(peer).and_modify(|messages| *messages -= 1);
         }
-        let found = extra.iter().find(|(_, messages)| **messages > 0);
-        found.map(|(peer, _)| (*peer, run.name()))
+        let (peer, _) = extra.iter().find(|(_, messages)| **messages > 0)?;
+        let mut unexpected = self.core.matching.unexpected();
+        let message = unexpected.find(|(envelope, _)| {
+            let of = (envelope.context, envelope.tag, envelope.source.0);
+            of == (Context(context), Tag(tag), peer.0)
+        });
+        let named = message.and_then(|(_, message)| self.differs(run.note(), *peer, message));
+        Some(named.unwrap_or_else(|| different_ways(*peer, run.name())))
     }
 }
 
@@ -375,7 +446,8 @@ fn different_ways(peer: Peer, name: &str) -> Error {
     Error::new(
         ErrorClass::Truncate,
         format!(
-            "rank {peer} of MPI_COMM_WORLD has sent this rank a message that its {name} does not expect: the ranks take different ways, because they pass different counts or datatypes; they must agree on all ranks of the call"
+            "rank {peer} of MPI_COMM_WORLD has sent this rank a message that its {name} does not expect: the ranks are in different collectives, or take different ways because they pass different counts or datatypes; these must agree on all ranks of the call"
         ),
     )
+    .about(peer)
 }

@@ -9,7 +9,10 @@
 //! none, and as a [digest](CollectiveNote::digest) in the place of the signature, where messages of programs have that of
 //! their data. Zero says nothing: it fits every other.
 
+use weft_fabric::Peer;
+
 use super::counters::COLLECTIVES;
+use crate::buffer::Buffer;
 use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
 use crate::op::Predefined;
@@ -43,6 +46,29 @@ impl CollectiveNote {
     pub(crate) fn with(self, operation: Option<Predefined>) -> Self {
         let number = operation.map_or(USERS, |operation| operation as u8 + 1);
         Self(self.0 | u64::from(number) << 8)
+    }
+
+    /// The same with a root.
+    pub(crate) fn at(self, root: usize) -> Self {
+        Self(self.0 | (root as u64 & 0xffff_ffff) << 16)
+    }
+
+    /// The same with the datatype of what this rank gives or gets, if it is of one kind, and any.
+    pub(crate) fn of_elements(self, data: Option<&Buffer>) -> Self {
+        let code = data.filter(|data| data.bytes() > 0).map(Buffer::code);
+        let code = code.filter(|code| !code.is_of_several());
+        Self(self.0 | u64::from(code.unwrap_or_default().bits()) << 48)
+    }
+
+    /// The same with the sizes of the blocks of all ranks, which all of them know: their hash stands in the place of a root.
+    pub(crate) fn of_blocks(self, sizes: impl Iterator<Item = usize>) -> Self {
+        let hash = sizes.fold(0_u64, |hash, size| {
+            (hash ^ size as u64)
+                .wrapping_add(1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        });
+        self.at((hash >> 32) as usize)
     }
 
     #[inline]
@@ -79,7 +105,11 @@ impl CollectiveNote {
         } else if self.call() != other.call() {
             Some(ErrorClass::Other)
         } else if self.root() != other.root() {
-            Some(ErrorClass::Root)
+            Some(if self.has_root() {
+                ErrorClass::Root
+            } else {
+                ErrorClass::Count
+            })
         } else if self.operation() != other.operation() {
             Some(ErrorClass::Op)
         } else if !self.signature().fits(other.signature()) {
@@ -95,7 +125,7 @@ impl CollectiveNote {
         if self == Self::NOTHING {
             return SignatureCode::UNKNOWN;
         }
-        let what = self.0 & 0xffff_ffff_ffff;
+        let what = self.without_signature();
         let hash = (what.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u16;
         let signature = Some(self.signature()).filter(|code| !code.is_of_several());
         SignatureCode::from_bits(hash.max(1) << 8 | signature.unwrap_or_default().bits())
@@ -120,14 +150,24 @@ impl CollectiveNote {
         COLLECTIVES.get(place).copied().unwrap_or("something else")
     }
 
+    /// Whether the call has a root.
+    fn has_root(self) -> bool {
+        matches!(
+            self.name(),
+            "MPI_Bcast"
+                | "MPI_Gather"
+                | "MPI_Gatherv"
+                | "MPI_Scatter"
+                | "MPI_Scatterv"
+                | "MPI_Reduce"
+        )
+    }
+
     /// As people say it: "MPI_Bcast with root 0 of MPI_INT".
     #[cold]
     pub(crate) fn describe(self) -> String {
         let mut text = self.name().to_owned();
-        if matches!(
-            self.name(),
-            "MPI_Bcast" | "MPI_Gather" | "MPI_Scatter" | "MPI_Reduce"
-        ) {
+        if self.has_root() {
             text += &format!(" with root {}", self.root());
         }
         match self.operation() {
@@ -153,6 +193,7 @@ impl CollectiveNote {
                 "all ranks of a communicator must call the same collectives in the same order"
             }
             ErrorClass::Root => "all ranks of the call must name the same root",
+            ErrorClass::Count => "the counts of all ranks must be the same on each of them",
             ErrorClass::Op => "all ranks of the call must name the same operation",
             _ => "the datatypes must consist of the same basic elements on all ranks of the call",
         };
@@ -161,7 +202,37 @@ impl CollectiveNote {
             self.describe(),
             other.describe(),
         );
-        Some(Error::new(class, text))
+        Some(Error::new(class, text).about(Peer(peer)))
+    }
+
+    /// The error of a rank that has done this before, when another is found to have done something else then.
+    #[cold]
+    pub(crate) fn disagreement_before(self, me: Peer, peer: Peer, other: Option<Self>) -> Error {
+        let differs = other.and_then(|other| Some((self.differs(other)?, other)));
+        let (class, text) = match differs {
+            Some((class, other)) => (
+                class,
+                format!(
+                    "before this call rank {me} of MPI_COMM_WORLD was in {}, rank {peer} in {}",
+                    self.describe(),
+                    other.describe(),
+                ),
+            ),
+            None => (
+                ErrorClass::Other,
+                format!(
+                    "before this call rank {me} and rank {peer} of MPI_COMM_WORLD were in different collectives, or in the same with different roots or operations"
+                ),
+            ),
+        };
+        let remedy = "all ranks of a communicator must call the same collectives in the same order, with the same root and operation";
+        Error::new(class, format!("{text}; {remedy}")).about(peer)
+    }
+
+    /// What all members do alike, whatever datatypes they use: call, operation and root.
+    #[inline]
+    pub(crate) fn without_signature(self) -> u64 {
+        self.0 & 0xffff_ffff_ffff
     }
 }
 

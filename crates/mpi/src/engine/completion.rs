@@ -15,6 +15,7 @@ use super::collective_mismatch::is_mismatch;
 use super::deferred::Deferred;
 use super::events::EventKind;
 use super::request_id::RequestId;
+use super::runs::Expected;
 use super::schedule::RunId;
 use super::status::Outcome;
 use super::{Core, Engine};
@@ -88,12 +89,13 @@ impl Core {
         let Some(slot) = self.requests.get_mut(id) else {
             return;
         };
-        let expected = slot.room();
+        let from = slot.expected_source();
+        let expected = slot.room().map(|bytes| Expected { bytes, from });
         let outcome = slot.take_outcome();
         self.requests.release(id);
         let error = outcome.error.as_ref();
         let differs = error.is_some_and(is_mismatch)
-            || expected.is_some_and(|expected| expected as u64 != outcome.bytes);
+            || expected.is_some_and(|expected| expected.bytes as u64 != outcome.bytes);
         if differs && error.is_none_or(is_mismatch) {
             self.deferred.push(Deferred::Mismatched(run));
         }

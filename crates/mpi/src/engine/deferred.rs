@@ -39,7 +39,11 @@ pub(super) enum Deferred {
     /// A collective has got what does not belong to it.
     Mismatched(RunId),
     /// A peer has found that collectives of a context do not fit each other.
-    ToldOfMismatch { context: u32, error: Error },
+    ToldOfMismatch {
+        context: u32,
+        finder: Peer,
+        error: Error,
+    },
     /// A collective may go on.
     Advance(RunId),
     /// The sender of a partitioned receive is known.
@@ -160,9 +164,11 @@ impl Engine {
                     Deferred::Asked { request, receive } => self.send_pieces(request, receive),
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Mismatched(run) => self.end_mismatched(run),
-                    Deferred::ToldOfMismatch { context, error } => {
-                        self.end_all_of_context(context, &error);
-                    }
+                    Deferred::ToldOfMismatch {
+                        context,
+                        finder,
+                        error,
+                    } => self.end_all_of_context(context, (finder, &error)),
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Withdrawn { request, error } => self.withdrawn(request, error),

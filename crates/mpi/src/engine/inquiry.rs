@@ -310,7 +310,12 @@ impl Engine {
                 self.operations_of(part, into);
             }
         }
-        if into.len() == before {
+        // Every persistent operation has parts but a partitioned one, whose partitions only a thread of this rank or its peer makes
+        // ready.
+        let slot = self.core.requests.get(id);
+        if into.len() == before && slot.is_some_and(super::request::Request::is_persistent) {
+            into.push(Operation::Other("partitions to be ready".to_owned()));
+        } else if into.len() == before {
             into.push(Operation::Outside(
                 "what the program completes itself".to_owned(),
             ));

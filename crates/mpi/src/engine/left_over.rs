@@ -2,6 +2,8 @@
 
 use weft_fabric::Peer;
 
+use super::collective_note::CollectiveNote;
+use super::envelope::MessageKind;
 use super::request::{Phase, Request};
 use super::request_id::RequestId;
 use super::{Engine, LOOKS_BEFORE_DROPPING};
@@ -101,6 +103,35 @@ impl Engine {
                 })
             })
             .collect()
+    }
+
+    /// Messages of the standard's collectives that no call of this rank has taken, with what their senders did. None once a rank is lost:
+    /// what was given up then leaves messages.
+    pub(crate) fn stranded(&self) -> Vec<(Unreceived, CollectiveNote)> {
+        let core = &self.core;
+        if !core.lost.is_quiet() {
+            return Vec::new();
+        }
+        let messages = core
+            .matching
+            .unexpected()
+            .filter(|(envelope, _)| envelope.context.0 & 1 == 1 && envelope.tag.0 >= 0);
+        let of_collectives = messages.filter_map(|(envelope, id)| {
+            let message = core.unexpected.get(id)?;
+            let (context, note) = (envelope.context.0, message.envelope.token.0);
+            let note = CollectiveNote::from_bits(note);
+            let is_told = message.envelope.kind == MessageKind::Eager
+                && note != CollectiveNote::NOTHING
+                && core.mismatches.of(context).is_none();
+            let unreceived = Unreceived {
+                context: context & !1,
+                from: message.from,
+                tag: message.envelope.tag,
+                bytes: message.envelope.size,
+            };
+            is_told.then_some((unreceived, note))
+        });
+        of_collectives.collect()
     }
 
     /// How far a request is, if it is live.

@@ -41,6 +41,8 @@ pub(super) struct Run {
     error: Option<Error>,
     /// A step is being taken right now, or by the program's own code meanwhile: completions only count down.
     stepping: bool,
+    /// A transfer has got what does not belong to it.
+    mismatched: bool,
     /// It has had a step for the program's own code.
     calls_program: bool,
 }
@@ -169,7 +171,7 @@ impl Run {
                 note if is_mismatch(error) && note != CollectiveNote::NOTHING => note.describe(),
                 _ => name.to_owned(),
             };
-            Error::new(error.class(), format!("{name}: {error}"))
+            error.clone().in_words(format!("{name}: {error}"))
         });
     }
 
@@ -206,12 +208,21 @@ impl Run {
     }
 
     /// A transfer has ended, for which so many bytes were `expected` if it is a receive. True if the run may go on.
-    fn end_transfer(&mut self, expected: Option<usize>, came: u64, error: Option<&Error>) -> bool {
+    fn end_transfer(
+        &mut self,
+        expected: Option<Expected>,
+        came: u64,
+        error: Option<&Error>,
+    ) -> bool {
         self.outstanding -= 1;
         match (error, expected) {
-            (Some(error), _) => self.fail_in_call(error),
-            (None, Some(expected)) if expected as u64 != came => {
+            (Some(error), _) => {
+                self.mismatched |= is_mismatch(error);
+                self.fail_in_call(error);
+            }
+            (None, Some(expected)) if expected.bytes as u64 != came => {
                 let name = self.schedule.name;
+                self.mismatched = true;
                 self.error
                     .get_or_insert_with(|| mismatch(name, expected, came));
             }
@@ -222,13 +233,25 @@ impl Run {
 }
 
 #[cold]
-fn mismatch(name: &str, expected: usize, came: u64) -> Error {
-    Error::new(
-        ErrorClass::Truncate,
-        format!(
-            "{name}: a peer sent {came} bytes where this rank expects {expected}; count and datatype must agree on all ranks of the call"
-        ),
-    )
+fn mismatch(name: &str, Expected { bytes, from }: Expected, came: u64) -> Error {
+    let text = format!(
+        "{name}: a peer sent {came} bytes where this rank expects {bytes}; count and datatype must agree on all ranks of the call"
+    );
+    match from {
+        None => Error::new(ErrorClass::Truncate, text),
+        Some(peer) => Error::new(
+            ErrorClass::Truncate,
+            format!("{text} (the peer is rank {peer} of MPI_COMM_WORLD)"),
+        )
+        .about(peer),
+    }
+}
+
+/// What a receive of a collective is to get.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Expected {
+    pub bytes: usize,
+    pub from: Option<Peer>,
 }
 
 /// A run that has been removed.
@@ -236,6 +259,8 @@ pub(super) struct Removed {
     pub request: RequestId,
     pub error: Option<Error>,
     pub context: CollectiveContext,
+    /// A transfer has got what does not belong to it.
+    pub mismatched: bool,
     /// The schedule, if its drop may be the program's own code.
     pub schedule: Option<Arc<Schedule>>,
 }
@@ -282,6 +307,7 @@ impl Runs {
             request,
             error: None,
             stepping: false,
+            mismatched: false,
             calls_program: false,
         };
         let free = self.slots.iter().position(Option::is_none);
@@ -307,6 +333,7 @@ impl Runs {
             request: run.request,
             error: run.error,
             context: run.context,
+            mismatched: run.mismatched,
             schedule: calls_program.then_some(run.schedule),
         })
     }
@@ -356,7 +383,7 @@ impl Runs {
     pub(super) fn end_transfer(
         &mut self,
         id: RunId,
-        expected: Option<usize>,
+        expected: Option<Expected>,
         came: u64,
         error: Option<&Error>,
     ) -> bool {

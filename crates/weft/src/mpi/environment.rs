@@ -171,6 +171,7 @@ fn tell_left_over(state: &RankState, launcher: &dyn Launcher) {
     let mut report = Report::default();
     if mode.is_on() {
         report.add_messages(process, &owner);
+        report.add_collectives(process, &owner);
         report.add_requests(process, &owner, &|_| None, mode.is_full());
     }
     // Who is lost meanwhile is told of elsewhere.

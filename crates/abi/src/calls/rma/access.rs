@@ -10,6 +10,7 @@ use weft_mpi::{Buffer, Op, RequestId};
 
 use super::rank_of;
 use crate::args::{BufferArgument, Out};
+use crate::check::accesses::{Kind, watch};
 use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -48,6 +49,12 @@ pub fn put(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
+        watch(
+            "MPI_Put",
+            win.window(),
+            (Kind::Put, &target),
+            (Some(&origin_addr), None),
+        );
         win.window().put(origin_addr, &target, Ends::WithEpoch)?;
     }
     Ok(())
@@ -63,6 +70,12 @@ pub fn get(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
+        watch(
+            "MPI_Get",
+            win.window(),
+            (Kind::Get, &target),
+            (None, Some(&origin_addr)),
+        );
         win.window().get(origin_addr, &target, Ends::WithEpoch)?;
     }
     Ok(())
@@ -79,7 +92,11 @@ pub fn rput(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
-    let put = |target| win.window().put(origin_addr, &target, Ends::WithRequest);
+    let put = |target| {
+        let buffers = (Some(&origin_addr), None);
+        watch("MPI_Rput", win.window(), (Kind::Put, &target), buffers);
+        win.window().put(origin_addr, &target, Ends::WithRequest)
+    };
     request.set(pack(target.map_or(Ok(RequestId::DONE), put)?));
     Ok(())
 }
@@ -95,7 +112,11 @@ pub fn rget(
     mut request: Out<c::Request>,
 ) -> Checked<()> {
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
-    let get = |target| win.window().get(origin_addr, &target, Ends::WithRequest);
+    let get = |target| {
+        let buffers = (None, Some(&origin_addr));
+        watch("MPI_Rget", win.window(), (Kind::Get, &target), buffers);
+        win.window().get(origin_addr, &target, Ends::WithRequest)
+    };
     request.set(pack(target.map_or(Ok(RequestId::DONE), get)?));
     Ok(())
 }
@@ -111,6 +132,12 @@ pub fn accumulate(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
+        watch(
+            "MPI_Accumulate",
+            win.window(),
+            (Kind::of(op), &target),
+            (Some(&origin_addr), None),
+        );
         let window = win.window();
         window.accumulate(origin_addr, &target, op, Ends::WithEpoch)?;
     }
@@ -130,7 +157,11 @@ pub fn raccumulate(
 ) -> Checked<()> {
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
     let window = win.window();
-    let accumulate = |target| window.accumulate(origin_addr, &target, op, Ends::WithRequest);
+    let accumulate = |target| {
+        let buffers = (Some(&origin_addr), None);
+        watch("MPI_Raccumulate", window, (Kind::of(op), &target), buffers);
+        window.accumulate(origin_addr, &target, op, Ends::WithRequest)
+    };
     request.set(pack(target.map_or(Ok(RequestId::DONE), accumulate)?));
     Ok(())
 }
@@ -156,6 +187,12 @@ pub fn get_accumulate(
 ) -> Checked<()> {
     let (source, result) = (source(&origin, op)?, result.buffer()?);
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
+        watch(
+            "MPI_Get_accumulate",
+            win.window(),
+            (Kind::of(op), &target),
+            (source.as_ref(), Some(&result)),
+        );
         let window = win.window();
         window.get_accumulate(source, result, &target, op, Ends::WithEpoch)?;
     }
@@ -177,7 +214,16 @@ pub fn rget_accumulate(
     let (source, result) = (source(&origin, op)?, result.buffer()?);
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
     let window = win.window();
-    let begin = |target| window.get_accumulate(source, result, &target, op, Ends::WithRequest);
+    let begin = |target| {
+        let buffers = (source.as_ref(), Some(&result));
+        watch(
+            "MPI_Rget_accumulate",
+            window,
+            (Kind::of(op), &target),
+            buffers,
+        );
+        window.get_accumulate(source, result, &target, op, Ends::WithRequest)
+    };
     request.set(pack(target.map_or(Ok(RequestId::DONE), begin)?));
     Ok(())
 }
@@ -232,6 +278,12 @@ pub unsafe fn fetch_and_op(
     // SAFETY: `result_addr` has room for one element until the operation has ended (MPI 5.0, section 12.3.4).
     let result = unsafe { element(result_addr, datatype, "result_addr") }?;
     if let Some(target) = target(target_rank, target_disp, 1, datatype, win)? {
+        watch(
+            "MPI_Fetch_and_op",
+            win.window(),
+            (Kind::of(op), &target),
+            (source.as_ref(), Some(&result)),
+        );
         let window = win.window();
         window.get_accumulate(source, result, &target, op, Ends::WithEpoch)?;
     }
@@ -259,6 +311,12 @@ pub unsafe fn compare_and_swap(
         )
     };
     if let Some(target) = target(target_rank, target_disp, 1, datatype, win)? {
+        watch(
+            "MPI_Compare_and_swap",
+            win.window(),
+            (Kind::Accumulate(0), &target),
+            (Some(&new), Some(&result)),
+        );
         let window = win.window();
         window.compare_and_swap(&compare, &new, result, &target)?;
     }

@@ -8,6 +8,8 @@ use weft_mpi::rma::{Assertion, LockKind};
 
 use super::rank_of;
 use crate::args::Out;
+use crate::check::accesses::{self, Ended};
+use crate::check::fences;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::WinObject;
@@ -48,7 +50,8 @@ fn assertion(bits: c_int, known: &[(c_int, &str)]) -> Checked<Assertion> {
 
 pub fn win_fence(assert: c_int, win: &WinObject) -> Checked<()> {
     let assertion = assertion(assert, FENCE)?;
-    Ok(win.window().fence(assertion)?)
+    let window = win.window();
+    Ok(fences::fence(window, || window.fence(assertion))?)
 }
 
 pub fn win_post(group: &Arc<Group>, assert: c_int, win: &WinObject) -> Checked<()> {
@@ -62,6 +65,7 @@ pub fn win_start(group: &Arc<Group>, assert: c_int, win: &WinObject) -> Checked<
 }
 
 pub fn win_complete(win: &WinObject) -> Checked<()> {
+    accesses::ended("MPI_Win_complete", win.window(), Ended::All);
     Ok(win.window().complete()?)
 }
 
@@ -101,6 +105,7 @@ pub fn win_unlock(rank: c_int, win: &WinObject) -> Checked<()> {
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
+    accesses::ended("MPI_Win_unlock", win.window(), Ended::To(rank));
     Ok(win.window().unlock(rank)?)
 }
 
@@ -110,6 +115,7 @@ pub fn win_lock_all(assert: c_int, win: &WinObject) -> Checked<()> {
 }
 
 pub fn win_unlock_all(win: &WinObject) -> Checked<()> {
+    accesses::ended("MPI_Win_unlock_all", win.window(), Ended::All);
     Ok(win.window().unlock_all()?)
 }
 
@@ -119,10 +125,12 @@ pub fn win_flush(rank: c_int, win: &WinObject) -> Checked<()> {
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
+    accesses::ended("MPI_Win_flush", win.window(), Ended::To(rank));
     Ok(win.window().flush(rank)?)
 }
 
 pub fn win_flush_all(win: &WinObject) -> Checked<()> {
+    accesses::ended("MPI_Win_flush_all", win.window(), Ended::All);
     Ok(win.window().flush_all()?)
 }
 
@@ -131,10 +139,20 @@ pub fn win_flush_local(rank: c_int, win: &WinObject) -> Checked<()> {
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
+    accesses::ended(
+        "MPI_Win_flush_local",
+        win.window(),
+        Ended::Locally(Some(rank)),
+    );
     Ok(win.window().flush_local(rank)?)
 }
 
 pub fn win_flush_local_all(win: &WinObject) -> Checked<()> {
+    accesses::ended(
+        "MPI_Win_flush_local_all",
+        win.window(),
+        Ended::Locally(None),
+    );
     Ok(win.window().flush_local_all()?)
 }
 

@@ -1,0 +1,343 @@
+//! One-sided accesses, by `mpiexec --check`: those of an epoch that conflict, and memory that the program uses meanwhile.
+//!
+//! ```text
+//!   MPI_Put ──► watch: does an access of this origin conflict? ──► flush, unlock, complete ──► its buffer unchanged?
+//!                                                              └─► MPI_Win_fence: as above, and each target hears of
+//!                                                                  all accesses to it (`fences`)
+//! ```
+//!
+//! Two accesses conflict if they have bytes in common, nothing orders them, and one of them writes, but for accumulating ones
+//! (MPI 5.0, section 12.7). Accesses by requests are compared with those before them, and forgotten: their wait may order
+//! them.
+
+use std::collections::HashMap;
+use std::ops::{ControlFlow, Range};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
+
+use weft_mpi::op::Predefined;
+use weft_mpi::rma::{TargetBuffer, Window};
+use weft_mpi::{Buffer, Op};
+
+use super::findings;
+use super::under_way::Memory;
+use crate::handle::made::Made;
+
+/// Accesses of an epoch that are kept at most: what is beyond is not looked at.
+const MOST: usize = 4096;
+
+/// Pieces of an access at most: of datatypes with more, only the first so many are looked at.
+const PIECES: usize = 1024;
+
+/// What an access does at the target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Reads.
+    Get,
+    /// Writes.
+    Put,
+    /// Combines, by this operation: its number, from 1 on. 0 for one that goes with all others.
+    Accumulate(u8),
+}
+
+impl Kind {
+    /// An accumulating access. Replacing and reading are used together with any operation.
+    pub fn of(op: &Op) -> Self {
+        Self::Accumulate(match op.as_predefined() {
+            None | Some(Predefined::NoOp | Predefined::Replace) => 0,
+            Some(operation) => operation as u8 + 1,
+        })
+    }
+
+    /// Whether it changes the memory.
+    pub fn writes(self) -> bool {
+        self != Self::Get
+    }
+
+    /// Whether two of them on the same bytes conflict, if nothing orders them.
+    pub fn conflicts(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Get, Self::Get) => false,
+            (Self::Accumulate(one), Self::Accumulate(other)) => {
+                one != other && one != 0 && other != 0
+            }
+            _ => true,
+        }
+    }
+}
+
+/// An access of this origin, in an epoch that is open.
+#[derive(Debug)]
+pub struct Access {
+    pub made: Made,
+    pub kind: Kind,
+    pub target: u32,
+    /// Bytes of the target's memory, from its base on; of a dynamic window, addresses. In order.
+    pub spans: Vec<Range<i64>>,
+    /// Of the bytes that are put, if they lie in one piece there.
+    pub sum: Option<u64>,
+    local: Vec<Memory>,
+}
+
+#[cfg(test)]
+impl Access {
+    pub fn for_tests(made: Made, kind: Kind, spans: Vec<Range<i64>>) -> Self {
+        Self {
+            made,
+            kind,
+            target: 0,
+            spans,
+            sum: None,
+            local: Vec::new(),
+        }
+    }
+}
+
+/// Which accesses a call ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ended {
+    /// All.
+    All,
+    /// Those to one target.
+    To(u32),
+    /// Those to one target, or all, for the origin alone: its buffers are free.
+    Locally(Option<u32>),
+}
+
+static ALL: LazyLock<Mutex<HashMap<u32, Vec<Access>>>> = LazyLock::new(Mutex::default);
+
+fn all() -> MutexGuard<'static, HashMap<u32, Vec<Access>>> {
+    ALL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The first bytes that both have; the spans of each are in order.
+pub fn common(one: &[Range<i64>], other: &[Range<i64>]) -> Option<Range<i64>> {
+    let (mut first, mut second) = (one.iter().peekable(), other.iter().peekable());
+    while let (Some(a), Some(b)) = (first.peek(), second.peek()) {
+        let both = a.start.max(b.start)..a.end.min(b.end);
+        if !both.is_empty() {
+            return Some(both);
+        }
+        if a.end <= b.end {
+            first.next();
+        } else {
+            second.next();
+        }
+    }
+    None
+}
+
+/// Where the elements of a target lie.
+fn spans(window: &Window, target: &TargetBuffer<'_>) -> Vec<Range<i64>> {
+    let unit = window.unit_of(target.rank).unwrap_or(1);
+    let base = target.displacement.wrapping_mul(unit);
+    let bytes = target.datatype.bytes(target.count).unwrap_or(0);
+    let mut spans = Vec::new();
+    let visit = |offset: isize, number: usize, stride: isize, each: usize| {
+        for piece in 0..number {
+            let first = base.wrapping_add((offset + stride * piece.cast_signed()) as i64);
+            spans.push(first..first + each as i64);
+            if spans.len() == PIECES {
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    };
+    target.datatype.pieces(0, bytes, visit);
+    spans.sort_unstable_by_key(|span| span.start);
+    spans
+}
+
+/// An access is about to be made, if everything is checked. What it sends and receives stays valid until it has ended.
+#[inline]
+pub fn watch(
+    call: &'static str,
+    window: &Window,
+    (kind, target): (Kind, &TargetBuffer<'_>),
+    (sent, received): (Option<&Buffer>, Option<&Buffer>),
+) {
+    if super::is_full() {
+        begun(call, window, (kind, target), (sent, received));
+    }
+}
+
+#[cold]
+fn begun(
+    call: &'static str,
+    window: &Window,
+    (kind, target): (Kind, &TargetBuffer<'_>),
+    (sent, received): (Option<&Buffer>, Option<&Buffer>),
+) {
+    look_at_types(call, target, sent.or(received));
+    let memory = |receives| move |buffer: &Buffer| Memory::of(buffer.clone(), receives);
+    let mut access = Access {
+        made: Made::here(call),
+        kind,
+        target: target.rank,
+        spans: spans(window, target),
+        sum: None,
+        local: Vec::new(),
+    };
+    access.local.extend(sent.map(memory(false)));
+    access.local.extend(received.map(memory(true)));
+    if kind == Kind::Put && access.spans.len() == 1 {
+        access.sum = access.local.first().and_then(Memory::sum);
+    }
+    let mut windows = all();
+    let open = windows.entry(window.comm().context()).or_default();
+    let found: Vec<String> = open
+        .iter()
+        .filter_map(|other| conflict(&access, other))
+        .collect();
+    if !call.starts_with("MPI_R") && open.len() < MOST {
+        open.push(access);
+    }
+    drop(windows);
+    for text in found {
+        findings::tell(&text);
+    }
+}
+
+/// Both sides of an access must be of the same elements (MPI 5.0, section 12.3).
+fn look_at_types(call: &'static str, target: &TargetBuffer<'_>, own: Option<&Buffer>) {
+    let (Some(own), there) = (own.map(Buffer::code), target.datatype.code(target.count)) else {
+        return;
+    };
+    if !own.fits(there) {
+        findings::tell(&format!(
+            "{} has {} at this rank and {} at rank {} of the window; the datatypes of both sides must consist of the same basic elements in the same order",
+            Made::here(call).describe(),
+            own.name(),
+            there.name(),
+            target.rank,
+        ));
+    }
+}
+
+/// What is wrong with an access after another one of the same origin.
+fn conflict(one: &Access, before: &Access) -> Option<String> {
+    let both = (one.target == before.target).then(|| common(&one.spans, &before.spans));
+    // Those of one origin that accumulate are done in order.
+    let ordered = matches!(
+        (one.kind, before.kind),
+        (Kind::Accumulate(_), Kind::Accumulate(_))
+    );
+    if let Some(Some(bytes)) = both
+        && one.kind.conflicts(before.kind)
+        && !ordered
+    {
+        return Some(format!(
+            "{} accesses {} of the memory of rank {} of the window, as {} does in the same epoch, and one of them writes: which comes first is chance; put MPI_Win_flush, or the end of the epoch, between them",
+            one.made.describe(),
+            bytes_of(&bytes),
+            one.target,
+            before.made.describe(),
+        ));
+    }
+    let mut pairs = one
+        .local
+        .iter()
+        .flat_map(|mine| before.local.iter().map(move |theirs| (mine, theirs)));
+    let (mine, theirs) = pairs
+        .find(|(mine, theirs)| mine.common(theirs) > 0 && (mine.receives || theirs.receives))?;
+    Some(format!(
+        "{} {} {} bytes of this rank's memory that {} {}, too, in the same epoch; end the epoch first, or use another buffer",
+        one.made.describe(),
+        mine.what(),
+        mine.common(theirs),
+        before.made.describe(),
+        theirs.what(),
+    ))
+}
+
+/// As people say it: "bytes 0 to 7".
+pub fn bytes_of(span: &Range<i64>) -> String {
+    format!("bytes {} to {}", span.start, span.end - 1)
+}
+
+/// A call is about to end accesses, if everything is checked.
+#[inline]
+pub fn ended(call: &'static str, window: &Window, which: Ended) {
+    if super::is_full() {
+        drop(end(call, window, which));
+    }
+}
+
+/// Ends accesses; those that have ended, with the program's buffers as they were.
+#[cold]
+pub fn end(call: &'static str, window: &Window, which: Ended) -> Vec<Access> {
+    let mut windows = all();
+    let Some(open) = windows.get_mut(&window.comm().context()) else {
+        return Vec::new();
+    };
+    let is_over = |access: &Access| match which {
+        Ended::All | Ended::Locally(None) => true,
+        Ended::To(target) | Ended::Locally(Some(target)) => access.target == target,
+    };
+    let mut found = Vec::new();
+    for access in open.iter_mut().filter(|access| is_over(access)) {
+        if access.local.iter().any(Memory::is_changed) {
+            found.push(format!(
+                "the buffer of {} was changed before {}; leave it alone until then: what arrives is chance",
+                access.made.describe(),
+                Made::here(call).describe(),
+            ));
+        }
+        access.local.clear();
+    }
+    let over = match which {
+        Ended::Locally(_) => Vec::new(),
+        _ => {
+            let (over, left) = std::mem::take(open).into_iter().partition(is_over);
+            *open = left;
+            over
+        }
+    };
+    drop(windows);
+    for text in found {
+        findings::tell(&text);
+    }
+    over
+}
+
+/// A window is freed.
+pub fn forget(window: &Window) {
+    if super::is_full() {
+        all().remove(&window.comm().context());
+        super::fences::forget(window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_have_bytes_in_common_or_not() {
+        let comb: Vec<Range<i64>> = (0..10).map(|tooth| tooth * 8..tooth * 8 + 4).collect();
+        let gaps: Vec<Range<i64>> = (0..10).map(|tooth| tooth * 8 + 4..tooth * 8 + 8).collect();
+        assert_eq!(common(&comb, &gaps), None);
+        let one = |span: Range<i64>| vec![span];
+        assert_eq!(common(&comb, &one(30..34)), Some(32..34));
+        assert_eq!(common(&one(30..33), &comb), Some(32..33));
+        assert_eq!(common(&comb, &comb), Some(0..4));
+        assert_eq!(common(&comb, &[]), None);
+    }
+
+    #[test]
+    fn one_must_write_and_operations_differ() {
+        let (sum, max) = (Kind::Accumulate(1), Kind::Accumulate(2));
+        for (one, other, expected) in [
+            (Kind::Get, Kind::Get, false),
+            (Kind::Get, Kind::Put, true),
+            (Kind::Put, Kind::Put, true),
+            (Kind::Put, sum, true),
+            (Kind::Get, sum, true),
+            (sum, sum, false),
+            (sum, max, true),
+            (sum, Kind::Accumulate(0), false),
+        ] {
+            assert_eq!(one.conflicts(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.conflicts(one), expected, "{other:?} {one:?}");
+        }
+    }
+}

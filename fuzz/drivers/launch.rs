@@ -80,6 +80,7 @@ fn converse(script: &mut Script<'_>) {
                     room: 0,
                     first_later: 0,
                     capacity: 0,
+                    binding: weft_launch::binding::BindingRequest::default(),
                 })),
                 4 | 5 => ToAgent::Fenced,
                 _ => ToAgent::Input {
@@ -156,6 +157,7 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
         2 => FromAgent::Started {
             rank,
             process: small.into(),
+            cores: small.is_multiple_of(2).then(text),
         },
         3 => FromAgent::NotStarted {
             rank,

@@ -106,3 +106,51 @@ fn no_access_to_the_memory_of_other_processes() {
     let ended = run(&mut command, Duration::from_secs(60));
     ended.expect_success();
 }
+
+/// A whole job whose launcher and ranks are refused a system call each: there is a second way, or it is done without.
+#[test]
+fn refused_system_calls_one_by_one() {
+    let (deny, program, ends) = (
+        build("tests/programs/deny.c", &[]),
+        build("tests/programs/point_to_point.c", &["-pthread"]),
+        build("tests/programs/job_ends.c", &[]),
+    );
+    let under = |call: &str, arguments: &[&str]| {
+        let mpiexec = weft_tests::installation().join("bin/mpiexec");
+        let mut command = Command::new(&deny);
+        command.arg(format!("-{call}")).arg(mpiexec).args(arguments);
+        run(&mut command, Duration::from_secs(60))
+    };
+    for call in [
+        "memfd_create",
+        "pidfd_open",
+        "signalfd",
+        "prctl",
+        "sched_setaffinity",
+        "membarrier",
+        "io_uring",
+    ] {
+        let ended = under(call, &["-n", "2", &program.display().to_string()]);
+        if ended.code() == Some(77) {
+            println!("skipped: this machine does not let us filter system calls");
+            return;
+        }
+        ended.expect_success();
+        assert!(
+            ended.out.contains("point-to-point: ok with 2 ranks"),
+            "{call}: {ended:?}"
+        );
+        // A rank that dies ends the others, and is named.
+        let ended = under(call, &["-n", "3", &ends.display().to_string(), "kill"]);
+        assert_ne!(ended.code(), Some(0), "{call}: {ended:?}");
+        assert!(ended.err.contains("rank"), "{call}: {ended:?}");
+    }
+    // All of them at once.
+    let mut command = Command::new(&deny);
+    for call in ["memfd_create", "pidfd_open", "signalfd", "prctl"] {
+        command.arg(format!("-{call}"));
+    }
+    command.arg(weft_tests::installation().join("bin/mpiexec"));
+    command.args(["-n", "2"]).arg(&program);
+    run(&mut command, Duration::from_secs(60)).expect_success();
+}

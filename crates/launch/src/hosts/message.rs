@@ -11,13 +11,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::binding::BindingRequest;
 pub use crate::control::Told;
 pub use crate::exchange::PublishedValue;
 use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 6;
+pub const RELEASE: u32 = 7;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -102,6 +103,8 @@ pub enum FromAgent {
         rank: u32,
         /// Its number there.
         process: u32,
+        /// On which cores it runs, for people, if that is to be reported.
+        cores: Option<String>,
     },
     /// A rank could not be started.
     NotStarted {
@@ -261,6 +264,8 @@ pub struct Assignment {
     pub first_later: u32,
     /// How many processes the job may have.
     pub capacity: u32,
+    /// On which cores ranks run.
+    pub binding: BindingRequest,
 }
 
 /// A [`Program`] as it travels.
@@ -345,6 +350,7 @@ mod tests {
             room: 0,
             first_later: 0,
             capacity: 0,
+            binding: BindingRequest::default(),
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

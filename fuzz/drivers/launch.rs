@@ -43,11 +43,12 @@ pub fn run(bytes: &[u8]) {
             let text = String::from_utf8_lossy(rest);
             let hosts: Result<Vec<_>, _> = text.split(',').map(HostSlots::parse).collect();
             if let Ok(hosts) = hosts {
-                let placed = distribute(&hosts, 100);
-                assert_eq!(placed.len(), 100);
-                assert!(
-                    placed.is_sorted() && placed.iter().all(|host| (*host as usize) < hosts.len())
-                );
+                for cyclic in [false, true] {
+                    let placed = distribute(&hosts, 100, cyclic);
+                    assert_eq!(placed.len(), 100);
+                    assert!(placed.is_sorted() || cyclic);
+                    assert!(placed.iter().all(|host| (*host as usize) < hosts.len()));
+                }
             }
         }
     }

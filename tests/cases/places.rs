@@ -154,3 +154,82 @@ fn refused_system_calls_one_by_one() {
     command.args(["-n", "2"]).arg(&program);
     run(&mut command, Duration::from_secs(60)).expect_success();
 }
+
+/// The cores that each rank may run on, as the kernel says, by rank.
+fn allowed_cores(mpiexec: &mut Command) -> Vec<String> {
+    let ended = run(mpiexec, Duration::from_secs(30));
+    ended.expect_success();
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    let list = |line: &str| line.rsplit('\t').next().unwrap_or("").to_owned();
+    lines.into_iter().map(list).collect()
+}
+
+/// Ranks are bound where they were asked to be, and nowhere else; what their launcher may not use they do not get.
+#[test]
+fn ranks_run_on_the_cores_that_were_named() {
+    let ours = weft_sys::cores::allowed().expect("readable");
+    let all = weft_launch::binding::ranges(&ours);
+    let look = [
+        "--tag-output",
+        "grep",
+        "Cpus_allowed_list",
+        "/proc/self/status",
+    ];
+    let on = |options: &[&str]| {
+        let mut command = tool("mpiexec");
+        allowed_cores(command.args(["-n", "2"]).args(options).args(look))
+    };
+    // Two jobs at once have the whole machine each: nobody is kept anywhere by default.
+    assert_eq!(on(&[]), [all.clone(), all.clone()]);
+    assert_eq!(on(&["--bind-to", "none"]), [all.clone(), all.clone()]);
+    let (first, last) = (ours[0], *ours.last().expect("one at least"));
+    let set = first.to_string();
+    assert_eq!(on(&["--cpu-set", &set]), [set.clone(), set.clone()]);
+    let user = format!("user:{last},{first}");
+    assert_eq!(on(&["-bind-to", &user]), [last.to_string(), set.clone()]);
+    let each = on(&["--bind-to", "hwthread"]);
+    assert_eq!(each[0] == each[1], ours.len() == 1, "{each:?}");
+    assert!(
+        each.iter().all(|list| list.parse::<usize>().is_ok()),
+        "{each:?}"
+    );
+    // Within a control group, or a scheduler's binding: as if the others did not exist.
+    let narrow = std::thread::spawn(move || {
+        weft_sys::cores::pin(&[last]).expect("one of ours");
+        let mut command = tool("mpiexec");
+        command
+            .args(["-n", "2", "--bind-to", "hwthread"])
+            .args(look);
+        allowed_cores(&mut command)
+    });
+    let narrow = narrow.join().expect("no panic");
+    assert_eq!(narrow, [last.to_string(), last.to_string()]);
+    let mut nowhere = tool("mpiexec");
+    nowhere.args(["-n", "2", "--cpu-set", "4095", "true"]);
+    let ended = run(&mut nowhere, Duration::from_secs(30));
+    assert_ne!(ended.code(), Some(0));
+    assert!(
+        ended.err.contains("none of the cores 4095 (--cpu-set)"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn it_is_said_where_ranks_run() {
+    let mut command = tool("mpiexec");
+    command.args([
+        "-n",
+        "2",
+        "--report-bindings",
+        "--bind-to",
+        "hwthread",
+        "true",
+    ]);
+    let ended = run(&mut command, Duration::from_secs(30));
+    ended.expect_success();
+    for rank in 0..2 {
+        let line = format!("weft: rank {rank} is bound to ");
+        assert!(ended.err.contains(&line), "{ended:?}");
+    }
+}

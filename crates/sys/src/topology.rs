@@ -184,18 +184,28 @@ struct HwlocObject {
 }
 
 type Handle = *mut c_void;
+type Version = unsafe extern "C" fn() -> c_uint;
+type Init = unsafe extern "C" fn(*mut Handle) -> c_int;
+type SetSynthetic = unsafe extern "C" fn(Handle, *const c_char) -> c_int;
+type Load = unsafe extern "C" fn(Handle) -> c_int;
+type Destroy = unsafe extern "C" fn(Handle);
+type ParseKind = unsafe extern "C" fn(*const c_char, *mut c_int, *mut c_void, usize) -> c_int;
+type DepthOf = unsafe extern "C" fn(Handle, c_int) -> c_int;
+type Count = unsafe extern "C" fn(Handle, c_int) -> c_uint;
+type ObjectAt = unsafe extern "C" fn(Handle, c_int, c_uint) -> *const HwlocObject;
+type NextBit = unsafe extern "C" fn(*const c_void, c_int) -> c_int;
 
 /// hwloc's library, opened; it stays open.
 struct Hwloc {
-    init: unsafe extern "C" fn(*mut Handle) -> c_int,
-    set_synthetic: unsafe extern "C" fn(Handle, *const c_char) -> c_int,
-    load: unsafe extern "C" fn(Handle) -> c_int,
-    destroy: unsafe extern "C" fn(Handle),
-    parse_kind: unsafe extern "C" fn(*const c_char, *mut c_int, *mut c_void, usize) -> c_int,
-    depth_of: unsafe extern "C" fn(Handle, c_int) -> c_int,
-    count: unsafe extern "C" fn(Handle, c_int) -> c_uint,
-    object: unsafe extern "C" fn(Handle, c_int, c_uint) -> *const HwlocObject,
-    next: unsafe extern "C" fn(*const c_void, c_int) -> c_int,
+    init: Init,
+    set_synthetic: SetSynthetic,
+    load: Load,
+    destroy: Destroy,
+    parse_kind: ParseKind,
+    depth_of: DepthOf,
+    count: Count,
+    object: ObjectAt,
+    next: NextBit,
 }
 
 /// There is no depth for such objects, or several.
@@ -224,8 +234,8 @@ impl Hwloc {
             }
         };
         // SAFETY: the functions have these types in all versions with this name of the library (hwloc 2).
-        let version: unsafe extern "C" fn() -> c_uint =
-            unsafe { std::mem::transmute(find(c"hwloc_get_api_version")?) };
+        let version =
+            unsafe { std::mem::transmute::<*mut c_void, Version>(find(c"hwloc_get_api_version")?) };
         // SAFETY: it takes nothing and answers a number.
         if unsafe { version() } >> 16 != 2 {
             return Err(missing("is not of version 2"));
@@ -233,17 +243,27 @@ impl Hwloc {
         // SAFETY: as above.
         unsafe {
             Ok(Self {
-                init: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_topology_init")?),
-                set_synthetic: std::mem::transmute::<*mut c_void, _>(find(
+                init: std::mem::transmute::<*mut c_void, Init>(find(c"hwloc_topology_init")?),
+                set_synthetic: std::mem::transmute::<*mut c_void, SetSynthetic>(find(
                     c"hwloc_topology_set_synthetic",
                 )?),
-                load: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_topology_load")?),
-                destroy: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_topology_destroy")?),
-                parse_kind: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_type_sscanf")?),
-                depth_of: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_get_type_depth")?),
-                count: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_get_nbobjs_by_depth")?),
-                object: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_get_obj_by_depth")?),
-                next: std::mem::transmute::<*mut c_void, _>(find(c"hwloc_bitmap_next")?),
+                load: std::mem::transmute::<*mut c_void, Load>(find(c"hwloc_topology_load")?),
+                destroy: std::mem::transmute::<*mut c_void, Destroy>(find(
+                    c"hwloc_topology_destroy",
+                )?),
+                parse_kind: std::mem::transmute::<*mut c_void, ParseKind>(find(
+                    c"hwloc_type_sscanf",
+                )?),
+                depth_of: std::mem::transmute::<*mut c_void, DepthOf>(find(
+                    c"hwloc_get_type_depth",
+                )?),
+                count: std::mem::transmute::<*mut c_void, Count>(find(
+                    c"hwloc_get_nbobjs_by_depth",
+                )?),
+                object: std::mem::transmute::<*mut c_void, ObjectAt>(find(
+                    c"hwloc_get_obj_by_depth",
+                )?),
+                next: std::mem::transmute::<*mut c_void, NextBit>(find(c"hwloc_bitmap_next")?),
             })
         }
     }

@@ -6,11 +6,12 @@ use crate::catalog;
 use crate::components;
 use crate::experiment::{Effort, Experiment, MpiImplementation, Participants};
 use crate::harness::Harness;
+use crate::hosts::HostsOnDemand;
 use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::report;
-use crate::results::{MeasuredImplementation, Results, Role};
+use crate::results::{MeasuredImplementation, Results};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -170,17 +171,25 @@ fn measure(
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
     let over_tcp = implementations.iter().map(Implementation::over_tcp);
-    let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
-    let all: Vec<Implementation> = implementations
+    let mut all: Vec<Implementation> = implementations.iter().cloned().chain(over_tcp).collect();
+    let mut add = |other: Option<Implementation>| {
+        other.map(|other| {
+            all.push(other);
+            all.len() - 1
+        })
+    };
+    let hosts = HostsOnDemand::default();
+    let variants: Vec<Variants> = implementations
         .iter()
-        .cloned()
-        .chain(over_tcp)
-        .chain(over_tcp_encrypted)
+        .enumerate()
+        .map(|(index, one)| Variants {
+            over_tcp: implementations.len() + index,
+            encrypted: add(one.encrypted()),
+            over_hosts: add(one.over_hosts(&hosts)),
+        })
         .collect();
-    // Ours alone is ever encrypted.
-    let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
     let (programs, said) = discovery.programs()?;
-    let mut harness = Harness::new(&all, programs, cores, effort, seed);
+    let mut harness = Harness::new(&all, programs, hosts, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
@@ -188,7 +197,7 @@ fn measure(
     let (participants, measured) = participants(
         &mut harness,
         implementations,
-        encrypted,
+        &variants,
         cores,
         &mut remarks,
     );
@@ -240,12 +249,18 @@ fn measure(
     Ok(results)
 }
 
-/// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
-/// the harness has ours told to encrypt; behind the implementations it has each told to use TCP.
+/// Where the harness has an implementation that is told to do something else than usual.
+struct Variants {
+    over_tcp: usize,
+    encrypted: Option<usize>,
+    over_hosts: Option<usize>,
+}
+
+/// What takes part: the programs, and those implementations of which two ranks run.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
-    encrypted: Option<usize>,
+    variants: &[Variants],
     cores: usize,
     remarks: &mut Vec<String>,
 ) -> (Participants, Vec<MeasuredImplementation>) {
@@ -264,8 +279,9 @@ fn participants(
                 let (role, launch) = (implementation.role, implementation.launch_note());
                 participants.implementations.push(MpiImplementation {
                     index,
-                    over_tcp: Some(implementations.len() + index),
-                    encrypted: encrypted.filter(|_| role == Role::Ours),
+                    over_tcp: Some(variants[index].over_tcp),
+                    encrypted: variants[index].encrypted,
+                    over_hosts: variants[index].over_hosts,
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

@@ -233,3 +233,76 @@ fn it_is_said_where_ranks_run() {
         assert!(ended.err.contains(&line), "{ended:?}");
     }
 }
+
+/// A job behind a wrapper; `None` if this machine does not let us make user namespaces and the wrapper needs one.
+fn within(script: &str, arguments: &[&str], namespaces: bool) -> Option<weft_tests::Ended> {
+    let allowed = || Command::new("unshare").args(["-Urm", "true"]).status();
+    if namespaces && !allowed().is_ok_and(|status| status.success()) {
+        println!("skipped: this machine does not let us make user namespaces");
+        return None;
+    }
+    let mut command = match namespaces {
+        true => Command::new("unshare"),
+        false => Command::new("sh"),
+    };
+    if namespaces {
+        command.args(["-Urm", "sh"]);
+    }
+    let mpiexec = weft_tests::installation().join("bin/mpiexec");
+    command.arg("-c").arg(script).arg(mpiexec).args(arguments);
+    Some(run(&mut command, Duration::from_secs(60)))
+}
+
+/// Where other launchers want a folder, a variable or a limit: the whole job works.
+#[test]
+fn poor_environments() {
+    let program = build("tests/programs/point_to_point.c", &["-pthread"]);
+    let program = program.display().to_string();
+    for (script, namespaces) in [
+        ("mount -t tmpfs none /proc && exec \"$0\" \"$@\"", true),
+        ("mount -t tmpfs -o ro none /tmp && exec \"$0\" \"$@\"", true),
+        (
+            "mount -t tmpfs -o size=4k none /tmp && { yes > /tmp/full; exec \"$0\" \"$@\"; } 2> /dev/null",
+            true,
+        ),
+        (
+            "mount -t tmpfs -o ro none /dev/shm && exec \"$0\" \"$@\"",
+            true,
+        ),
+        (
+            "mount --rbind / /mnt && mount -o remount,bind,ro /mnt && exec chroot /mnt \"$0\" \"$@\"",
+            true,
+        ),
+        ("exec env -i \"$0\" \"$@\"", false),
+        ("HOME=/nowhere exec \"$0\" \"$@\"", false),
+        ("ulimit -n 64; exec \"$0\" \"$@\"", false),
+        ("ulimit -l 0; exec \"$0\" \"$@\"", false),
+        ("ulimit -c 0; ulimit -s 512; exec \"$0\" \"$@\"", false),
+    ] {
+        // What is below /tmp is hidden with it.
+        if script.contains("/tmp") && program.starts_with("/tmp") {
+            continue;
+        }
+        let Some(ended) = within(script, &["-n", "4", &program], namespaces) else {
+            continue;
+        };
+        assert_eq!(ended.code(), Some(0), "{script}: {ended:?}");
+        assert!(
+            ended.out.contains("point-to-point: ok with 4 ranks"),
+            "{script}: {ended:?}"
+        );
+    }
+}
+
+/// Where it cannot work, it is said what to do.
+#[test]
+fn limits_that_are_too_low_are_named() {
+    for (script, remedy) in [
+        ("ulimit -n 20; exec \"$0\" \"$@\"", "ulimit -n"),
+        ("ulimit -f 0; exec \"$0\" \"$@\"", "ulimit -f"),
+    ] {
+        let ended = within(script, &["-n", "4", "true"], false).expect("no namespace");
+        assert_ne!(ended.code(), Some(0), "{script}: {ended:?}");
+        assert!(ended.err.contains(remedy), "{script}: {ended:?}");
+    }
+}

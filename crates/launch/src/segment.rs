@@ -31,7 +31,15 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
             ),
         )
     })?;
-    let file = MemoryFile::create("weft", size)?;
+    let file = MemoryFile::create("weft", size).map_err(|error| {
+        let remedy = match weft_sys::error::errno(&error) {
+            Some(libc::EFBIG) => {
+                "; the limit of the size of files is too low: raise it (ulimit -f)"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{error}{remedy}"))
+    })?;
     let mapping = file.map_part(0, segment)?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
     weft_fabric_shm::initialise_job(&mapping, job, cores).map_err(io::Error::other)?;

@@ -277,6 +277,7 @@ impl<'a> Job<'a> {
                     }
                 }
                 libc::SIGTSTP => self.hosts.signal(SIGSTOP),
+                libc::SIGXFSZ => {}
                 other => self.hosts.signal(other),
             }
         }

@@ -44,11 +44,12 @@ pub fn run(bytes: &[u8]) {
             let text = String::from_utf8_lossy(rest);
             let hosts: Result<Vec<_>, _> = text.split(',').map(HostSlots::parse).collect();
             if let Ok(hosts) = hosts {
-                let placed = distribute(&hosts, 100);
-                assert_eq!(placed.len(), 100);
-                assert!(
-                    placed.is_sorted() && placed.iter().all(|host| (*host as usize) < hosts.len())
-                );
+                for cyclic in [false, true] {
+                    let placed = distribute(&hosts, 100, cyclic);
+                    assert_eq!(placed.len(), 100);
+                    assert!(placed.is_sorted() || cyclic);
+                    assert!(placed.iter().all(|host| (*host as usize) < hosts.len()));
+                }
             }
         }
     }
@@ -83,6 +84,7 @@ fn converse(script: &mut Script<'_>) {
                     first_later: 0,
                     capacity: 0,
                     watched: true,
+                    binding: weft_launch::binding::BindingRequest::default(),
                 })),
                 4 | 5 => ToAgent::Fenced,
                 6 => ToAgent::Inquire {
@@ -170,6 +172,7 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
         2 => FromAgent::Started {
             rank,
             process: small.into(),
+            cores: small.is_multiple_of(2).then(text),
         },
         3 => FromAgent::NotStarted {
             rank,

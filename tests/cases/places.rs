@@ -106,3 +106,203 @@ fn no_access_to_the_memory_of_other_processes() {
     let ended = run(&mut command, Duration::from_secs(60));
     ended.expect_success();
 }
+
+/// A whole job whose launcher and ranks are refused a system call each: there is a second way, or it is done without.
+#[test]
+fn refused_system_calls_one_by_one() {
+    let (deny, program, ends) = (
+        build("tests/programs/deny.c", &[]),
+        build("tests/programs/point_to_point.c", &["-pthread"]),
+        build("tests/programs/job_ends.c", &[]),
+    );
+    let under = |call: &str, arguments: &[&str]| {
+        let mpiexec = weft_tests::installation().join("bin/mpiexec");
+        let mut command = Command::new(&deny);
+        command.arg(format!("-{call}")).arg(mpiexec).args(arguments);
+        run(&mut command, Duration::from_secs(60))
+    };
+    for call in [
+        "memfd_create",
+        "pidfd_open",
+        "signalfd",
+        "prctl",
+        "sched_setaffinity",
+        "membarrier",
+        "io_uring",
+    ] {
+        let ended = under(call, &["-n", "2", &program.display().to_string()]);
+        if ended.code() == Some(77) {
+            println!("skipped: this machine does not let us filter system calls");
+            return;
+        }
+        ended.expect_success();
+        assert!(
+            ended.out.contains("point-to-point: ok with 2 ranks"),
+            "{call}: {ended:?}"
+        );
+        // A rank that dies ends the others, and is named.
+        let ended = under(call, &["-n", "3", &ends.display().to_string(), "kill"]);
+        assert_ne!(ended.code(), Some(0), "{call}: {ended:?}");
+        assert!(ended.err.contains("rank"), "{call}: {ended:?}");
+    }
+    // All of them at once.
+    let mut command = Command::new(&deny);
+    for call in ["memfd_create", "pidfd_open", "signalfd", "prctl"] {
+        command.arg(format!("-{call}"));
+    }
+    command.arg(weft_tests::installation().join("bin/mpiexec"));
+    command.args(["-n", "2"]).arg(&program);
+    run(&mut command, Duration::from_secs(60)).expect_success();
+}
+
+/// The cores that each rank may run on, as the kernel says, by rank.
+fn allowed_cores(mpiexec: &mut Command) -> Vec<String> {
+    let ended = run(mpiexec, Duration::from_secs(30));
+    ended.expect_success();
+    let mut lines: Vec<&str> = ended.out.lines().collect();
+    lines.sort_unstable();
+    let list = |line: &str| line.rsplit('\t').next().unwrap_or("").to_owned();
+    lines.into_iter().map(list).collect()
+}
+
+/// Ranks are bound where they were asked to be, and nowhere else; what their launcher may not use they do not get.
+#[test]
+fn ranks_run_on_the_cores_that_were_named() {
+    let ours = weft_sys::cores::allowed().expect("readable");
+    let all = weft_launch::binding::ranges(&ours);
+    let look = [
+        "--tag-output",
+        "grep",
+        "Cpus_allowed_list",
+        "/proc/self/status",
+    ];
+    let on = |options: &[&str]| {
+        let mut command = tool("mpiexec");
+        allowed_cores(command.args(["-n", "2"]).args(options).args(look))
+    };
+    // Two jobs at once have the whole machine each: nobody is kept anywhere by default.
+    assert_eq!(on(&[]), [all.clone(), all.clone()]);
+    assert_eq!(on(&["--bind-to", "none"]), [all.clone(), all.clone()]);
+    let (first, last) = (ours[0], *ours.last().expect("one at least"));
+    let set = first.to_string();
+    assert_eq!(on(&["--cpu-set", &set]), [set.clone(), set.clone()]);
+    let user = format!("user:{last},{first}");
+    assert_eq!(on(&["-bind-to", &user]), [last.to_string(), set.clone()]);
+    let each = on(&["--bind-to", "hwthread"]);
+    assert_eq!(each[0] == each[1], ours.len() == 1, "{each:?}");
+    assert!(
+        each.iter().all(|list| list.parse::<usize>().is_ok()),
+        "{each:?}"
+    );
+    // Within a control group, or a scheduler's binding: as if the others did not exist.
+    let narrow = std::thread::spawn(move || {
+        weft_sys::cores::pin(&[last]).expect("one of ours");
+        let mut command = tool("mpiexec");
+        command
+            .args(["-n", "2", "--bind-to", "hwthread"])
+            .args(look);
+        allowed_cores(&mut command)
+    });
+    let narrow = narrow.join().expect("no panic");
+    assert_eq!(narrow, [last.to_string(), last.to_string()]);
+    let mut nowhere = tool("mpiexec");
+    nowhere.args(["-n", "2", "--cpu-set", "4095", "true"]);
+    let ended = run(&mut nowhere, Duration::from_secs(30));
+    assert_ne!(ended.code(), Some(0));
+    assert!(
+        ended.err.contains("none of the cores 4095 (--cpu-set)"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn it_is_said_where_ranks_run() {
+    let mut command = tool("mpiexec");
+    command.args([
+        "-n",
+        "2",
+        "--report-bindings",
+        "--bind-to",
+        "hwthread",
+        "true",
+    ]);
+    let ended = run(&mut command, Duration::from_secs(30));
+    ended.expect_success();
+    for rank in 0..2 {
+        let line = format!("weft: rank {rank} is bound to ");
+        assert!(ended.err.contains(&line), "{ended:?}");
+    }
+}
+
+/// A job behind a wrapper; `None` if this machine does not let us make user namespaces and the wrapper needs one.
+fn within(script: &str, arguments: &[&str], namespaces: bool) -> Option<weft_tests::Ended> {
+    let allowed = || Command::new("unshare").args(["-Urm", "true"]).status();
+    if namespaces && !allowed().is_ok_and(|status| status.success()) {
+        println!("skipped: this machine does not let us make user namespaces");
+        return None;
+    }
+    let mut command = match namespaces {
+        true => Command::new("unshare"),
+        false => Command::new("sh"),
+    };
+    if namespaces {
+        command.args(["-Urm", "sh"]);
+    }
+    let mpiexec = weft_tests::installation().join("bin/mpiexec");
+    command.arg("-c").arg(script).arg(mpiexec).args(arguments);
+    Some(run(&mut command, Duration::from_secs(60)))
+}
+
+/// Where other launchers want a folder, a variable or a limit: the whole job works.
+#[test]
+fn poor_environments() {
+    let program = build("tests/programs/point_to_point.c", &["-pthread"]);
+    let program = program.display().to_string();
+    for (script, namespaces) in [
+        ("mount -t tmpfs none /proc && exec \"$0\" \"$@\"", true),
+        ("mount -t tmpfs -o ro none /tmp && exec \"$0\" \"$@\"", true),
+        (
+            "mount -t tmpfs -o size=4k none /tmp && { yes > /tmp/full; exec \"$0\" \"$@\"; } 2> /dev/null",
+            true,
+        ),
+        (
+            "mount -t tmpfs -o ro none /dev/shm && exec \"$0\" \"$@\"",
+            true,
+        ),
+        (
+            "mount --rbind / /mnt && mount -o remount,bind,ro /mnt && exec chroot /mnt \"$0\" \"$@\"",
+            true,
+        ),
+        ("exec env -i \"$0\" \"$@\"", false),
+        ("HOME=/nowhere exec \"$0\" \"$@\"", false),
+        ("ulimit -n 64; exec \"$0\" \"$@\"", false),
+        ("ulimit -l 0; exec \"$0\" \"$@\"", false),
+        ("ulimit -c 0; ulimit -s 512; exec \"$0\" \"$@\"", false),
+    ] {
+        // What is below /tmp is hidden with it.
+        if script.contains("/tmp") && program.starts_with("/tmp") {
+            continue;
+        }
+        let Some(ended) = within(script, &["-n", "4", &program], namespaces) else {
+            continue;
+        };
+        assert_eq!(ended.code(), Some(0), "{script}: {ended:?}");
+        assert!(
+            ended.out.contains("point-to-point: ok with 4 ranks"),
+            "{script}: {ended:?}"
+        );
+    }
+}
+
+/// Where it cannot work, it is said what to do.
+#[test]
+fn limits_that_are_too_low_are_named() {
+    for (script, remedy) in [
+        ("ulimit -n 20; exec \"$0\" \"$@\"", "ulimit -n"),
+        ("ulimit -f 0; exec \"$0\" \"$@\"", "ulimit -f"),
+    ] {
+        let ended = within(script, &["-n", "4", "true"], false).expect("no namespace");
+        assert_ne!(ended.code(), Some(0), "{script}: {ended:?}");
+        assert!(ended.err.contains(remedy), "{script}: {ended:?}");
+    }
+}

@@ -49,6 +49,29 @@ fn ranks_on_several_hosts_are_one_job() {
     }
 }
 
+/// One to each host, and again: neighbours are on different hosts, and the job is as whole as any.
+#[test]
+fn ranks_may_be_dealt_to_hosts() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let start = network.everywhere(4);
+    let dealt = ["--map-by", "node"];
+    let rank = rank();
+    let exchange = words(&start, &[dealt[0], dealt[1], &rank, "exchange"]);
+    let ended = job(&network, &exchange).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let look = [dealt[0], dealt[1], "-l", "readlink", "/proc/self/ns/net"];
+    let ended = job(&network, &words(&start, &look)).run();
+    let mut lines: Vec<_> = ended.out.lines().collect();
+    lines.sort_unstable();
+    let place = |rank: usize| lines[rank].split_once("] ").map(|(_, place)| place);
+    for rank in 0..6 {
+        assert_eq!(place(rank), place(rank + 2), "{lines:?}");
+        assert_ne!(place(rank), place(rank + 1), "{lines:?}");
+    }
+}
+
 #[test]
 fn over_a_secure_shell() {
     let Some(mut network) = Network::new(2) else {

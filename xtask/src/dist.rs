@@ -4,7 +4,7 @@
 //! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC are links to it
 //! PREFIX/lib/      libmpi_abi.so.1, and libmpi_abi.so as a link to it
 //! PREFIX/include/  mpi.h and what else C programs include
-//! PREFIX/share/    the examples
+//! PREFIX/share/    the examples; what other tools look for there and in lib/: see `packages`
 //! ```
 
 use std::fs;
@@ -88,7 +88,7 @@ pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 2]) -> Result<(
     link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
-    Ok(())
+    crate::packages::lay_out(prefix)
 }
 
 /// The cargo that called this program, or the one on the path, as if called from a shell.

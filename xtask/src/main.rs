@@ -10,6 +10,7 @@ mod links;
 mod models;
 mod mpi4py;
 mod nightly;
+mod packages;
 mod peers;
 mod rooms;
 mod sanitize;
@@ -30,6 +31,8 @@ struct Arguments {
 enum Chore {
     /// Writes mpi.h, the entry points and the coverage page from the tables.
     Codegen(codegen::Arguments),
+    /// Builds Weft as a package of Debian.
+    Deb(packages::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
     /// Runs the fuzz targets, each for some seconds.
@@ -59,6 +62,7 @@ enum Chore {
 fn main() -> std::process::ExitCode {
     let outcome = match Arguments::parse().chore {
         Chore::Codegen(arguments) => codegen::run(&arguments),
+        Chore::Deb(arguments) => packages::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Instructions(arguments) => instructions::run(&arguments),

@@ -49,7 +49,7 @@ impl Shm {
     /// # Errors
     /// As [`attach`](Self::attach).
     pub fn attach_with(segment: OwnedFd, rank: u32, options: &Options) -> Result<Self> {
-        let file = MemoryFile::adopt(segment).map_err(system)?;
+        let file = MemoryFile::adopt_of_job(segment).map_err(system)?;
         let segment = Segment::of_file(file)?;
         if rank >= segment.members() {
             return Err(FabricError::System {

@@ -18,7 +18,7 @@ use weft_sys::descriptor;
 use weft_sys::fork::{Fork, fork_alone};
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{
-    self, ProcessHandle, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM,
+    self, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGSTOP, SIGTERM,
 };
 use weft_sys::signal::{Signals, is_ignored};
 
@@ -111,18 +111,17 @@ struct Guard {
 
 impl Guard {
     fn attend(mut self) -> io::Result<u8> {
-        let child = ProcessHandle::open(self.child)?;
         loop {
             while let Some(signal) = self.signals.next()? {
                 if signal == SIGCHLD {
                     continue;
                 }
-                // It may just have ended: seen below.
-                let _ = child.signal(signal);
+                // It may just have ended: seen below. Until then its number is its own.
+                let _ = process::signal(self.child, signal);
                 if signal == libc::SIGTSTP {
                     // Stopped like any program, and continued with the job.
                     process::signal(process::id(), SIGSTOP)?;
-                    let _ = child.signal(SIGCONT);
+                    let _ = process::signal(self.child, SIGCONT);
                 }
             }
             if let Some(code) = self.ended()? {

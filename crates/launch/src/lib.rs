@@ -21,6 +21,7 @@
 //! | [`options`] | the spellings of the command line: `tables/options.toml` |
 //! | [`allocation`] | what a scheduler has given: Slurm, PBS, LSF, Grid Engine, Flux, host files of operators |
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
+//! | [`binding`] | on which cores of their host ranks run |
 //! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
 //! | [`inspection`] | who looks at a running job: `weft ps`, `weft top`, `weft stacks`, and what it is shown |
 //! | `job_request`, `worlds` | what a rank asks of all of the job; processes that were started later, ports, services |
@@ -46,6 +47,7 @@
 
 pub mod adoption;
 pub mod allocation;
+pub mod binding;
 pub mod bootstrap;
 pub mod check_mode;
 pub mod command;

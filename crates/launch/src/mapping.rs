@@ -147,8 +147,9 @@ pub fn slots(hosts: &[HostSlots]) -> Option<u32> {
 }
 
 /// The host of each of so many ranks: neighbours together. Each host is filled up to its slots; if that
-/// is not enough, they are filled again. Hosts that do not say how many share evenly.
-pub fn distribute(hosts: &[HostSlots], ranks: u32) -> Vec<u32> {
+/// is not enough, they are filled again. Hosts that do not say how many share evenly. `cyclic`: each gets as many, and the ranks are
+/// dealt to them one after the other.
+pub fn distribute(hosts: &[HostSlots], ranks: u32, cyclic: bool) -> Vec<u32> {
     let count = hosts.len() as u32;
     let even = |index: u32| ranks / count + u32::from(index < ranks % count);
     let shares: Vec<u32> = (0..count)
@@ -167,6 +168,18 @@ pub fn distribute(hosts: &[HostSlots], ranks: u32) -> Vec<u32> {
             gets[host] += more;
             left -= more;
         }
+    }
+    if cyclic {
+        let mut dealt = Vec::with_capacity(ranks as usize);
+        while (dealt.len() as u32) < ranks {
+            for (host, left) in gets.iter_mut().enumerate() {
+                if *left > 0 {
+                    *left -= 1;
+                    dealt.push(host as u32);
+                }
+            }
+        }
+        return dealt;
     }
     let each = gets.iter().enumerate();
     each.flat_map(|(host, count)| (0..*count).map(move |_| host as u32))
@@ -192,7 +205,16 @@ mod tests {
             ("a,b,c", 2, &[0, 1]),
             ("a", 3, &[0, 0, 0]),
         ] {
-            assert_eq!(distribute(&hosts(text), ranks), expected, "{text}, {ranks}");
+            let found = distribute(&hosts(text), ranks, false);
+            assert_eq!(found, expected, "{text}, {ranks}");
+        }
+        for (text, ranks, expected) in [
+            ("a:2,b:2", 4, &[0, 1, 0, 1][..]),
+            ("a:3,b:1", 4, &[0, 1, 0, 0]),
+            ("a,b,c", 4, &[0, 1, 2, 0]),
+        ] {
+            let found = distribute(&hosts(text), ranks, true);
+            assert_eq!(found, expected, "{text}, {ranks}");
         }
         assert_eq!(
             (slots(&hosts("a:2,b:3")), slots(&hosts("a:2,b"))),

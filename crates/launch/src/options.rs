@@ -3,9 +3,12 @@
 //! The spellings stand in `tables/options.toml`, which is part of the program. Reading has two steps:
 //! [`Table::read`] turns words into a [`CommandLine`]; [`crate::plan`] turns that into what is started.
 
+mod cores;
 mod host_request;
+mod output;
 mod values;
 
+pub use output::OutputRequest;
 pub(crate) use values::hosts_in_text;
 
 use std::ffi::{OsStr, OsString};
@@ -16,13 +19,14 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use crate::allocation::{self, Found};
+use crate::binding::{BindingRequest, Domain, parse_ranges};
 use crate::check_mode::{self, CheckMode};
 use crate::mapping::Allocation;
+use cores::CoreOptions;
 use host_request::HostRequest;
 use values::list;
 use values::{
-    arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, per_node, ranks, seconds,
-    variable,
+    arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, ranks, seconds, variable,
 };
 
 /// What an option does.
@@ -40,6 +44,11 @@ enum Effect {
     OnlyVariables,
     OnlyVariablesForAll,
     Tags,
+    OutputFile,
+    OutPattern,
+    ErrorPattern,
+    MergeOutput,
+    Times,
     Timeout,
     OnDeath,
     NoDeadlockCheck,
@@ -58,6 +67,13 @@ enum Effect {
     PerHost,
     OnePerHost,
     Map,
+    Bind,
+    RankBy,
+    CpuSet,
+    CoresEach,
+    PerPackage,
+    HardwareThreads,
+    ReportBindings,
     Arguments,
     LaunchCommand,
     Listen,
@@ -83,6 +99,9 @@ struct OptionRow {
     /// Whether a value may follow behind `=`.
     #[serde(default)]
     optional: bool,
+    /// The value that is meant, of an option that takes none.
+    #[serde(default)]
+    meant: Option<String>,
     does: Effect,
     #[serde(default)]
     why: String,
@@ -170,6 +189,8 @@ pub struct CommandLine {
     pub programs: Vec<ProgramLine>,
     /// Whether lines of output begin with the rank.
     pub tags: bool,
+    /// Where the output of ranks goes.
+    pub output: OutputRequest,
     /// After which time the job is ended.
     pub timeout: Option<Duration>,
     /// What the death of a process means.
@@ -192,6 +213,10 @@ pub struct CommandLine {
     pub version: bool,
     /// Options that are ignored, with reason: one line each.
     pub ignored: Vec<String>,
+    /// On which cores of their hosts ranks run.
+    pub binding: BindingRequest,
+    /// Ranks are dealt to hosts one after the other.
+    pub cyclic: bool,
     /// The hosts that its ranks get.
     pub allocation: Allocation,
     /// The allocation of a scheduler that they are of.
@@ -207,6 +232,7 @@ struct ForAll {
     inherit: Option<Inherit>,
     variables: Vec<(OsString, OsString)>,
     hosts: HostRequest,
+    cores: CoreOptions,
 }
 
 impl Table {
@@ -272,6 +298,7 @@ impl Table {
             let (row, name, attached) = self.find(word)?;
             let mut values = Vec::with_capacity(row.takes);
             values.extend(attached);
+            values.extend(row.meant.as_ref().map(OsString::from));
             while values.len() < row.takes {
                 let value = words.next().ok_or_else(|| {
                     let missing = row.takes - values.len();
@@ -301,6 +328,9 @@ impl Table {
         if current != ProgramLine::default() {
             return Err("there are options, but no program, at the end of the command line".into());
         }
+        for_all.hosts.per_host = for_all.cores.per_host.or(for_all.hosts.per_host);
+        for_all.hosts.cyclic = for_all.cores.cyclic;
+        line.binding = for_all.cores.finish();
         for_all.hosts.settle(&mut line, find)?;
         for program in &mut line.programs {
             if program.folder.is_none() {
@@ -435,6 +465,24 @@ impl OptionRow {
             Effect::OnlyVariables => program.inherit = Inherit::Only(list(&values[0])),
             Effect::OnlyVariablesForAll => for_all.inherit = Some(Inherit::Only(list(&values[0]))),
             Effect::Tags => line.tags = true,
+            Effect::OutputFile => {
+                // Open MPI has settings behind a colon: what is written to the file is not shown as well.
+                let bytes = values[0].as_bytes();
+                let end = bytes.iter().position(|&byte| byte == b':');
+                let file = OsStr::from_bytes(&bytes[..end.unwrap_or(bytes.len())]);
+                if file.is_empty() {
+                    return Err(format!("{name} needs the name of a file"));
+                }
+                line.output.file = Some(PathBuf::from(file));
+            }
+            Effect::OutPattern => {
+                line.output.out_pattern = Some(output::pattern(name, &values[0])?)
+            }
+            Effect::ErrorPattern => {
+                line.output.error_pattern = Some(output::pattern(name, &values[0])?);
+            }
+            Effect::MergeOutput => line.output.merged = true,
+            Effect::Times => line.output.times = true,
             Effect::Timeout => line.timeout = Some(seconds(name, &values[0])?),
             Effect::NoDeadlockCheck => line.on_deadlock = OnDeadlock::Ignore,
             Effect::OnDeadlock => line.on_deadlock = on_deadlock(name, &values[0])?,
@@ -489,10 +537,19 @@ impl OptionRow {
                 .extend(hosts_of(name, Path::new(&values[0]))?),
             Effect::PerHost => for_all.hosts.per_host = Some(ranks(name, &values[0])?),
             Effect::OnePerHost => for_all.hosts.per_host = Some(1),
-            Effect::Map => match per_node(name, &values[0])? {
-                Some(ranks) => for_all.hosts.per_host = Some(ranks),
-                None => self.ignore(name, values, line),
-            },
+            Effect::Map => for_all.cores.map(name, &values[0].to_string_lossy())?,
+            Effect::Bind => for_all.cores.bind(name, &values[0].to_string_lossy())?,
+            Effect::RankBy => for_all.cores.rank(name, &values[0].to_string_lossy())?,
+            Effect::CpuSet => {
+                let set = parse_ranges(&values[0].to_string_lossy());
+                for_all.cores.binding.threads = set.map_err(|text| format!("{name}: {text}"))?;
+            }
+            Effect::CoresEach => {
+                for_all.cores.binding.cores_each = Some(ranks(name, &values[0])?);
+            }
+            Effect::PerPackage => for_all.cores.per(ranks(name, &values[0])?, Domain::Package),
+            Effect::HardwareThreads => for_all.cores.use_hardware_threads(),
+            Effect::ReportBindings => for_all.cores.binding.report = true,
             // Read where it stands: it is more of the command line.
             Effect::Arguments => {}
             Effect::LaunchCommand => {

@@ -14,10 +14,13 @@ use rustix::fs::Access;
 
 use weft_sys::cores::cores_available;
 
+use crate::binding::BindingRequest;
 use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
 use crate::mapping::Allocation;
-use crate::options::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
+use crate::options::{
+    CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine,
+};
 
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
 /// program that dies at each start. Each costs address space for its lanes.
@@ -37,12 +40,18 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// Whether lines of output begin with the rank.
     pub tags: bool,
+    /// Where the output of ranks goes.
+    pub output: OutputRequest,
     /// After which time the job is ended.
     pub timeout: Option<Duration>,
     /// What the death of a process means.
     pub on_death: OnDeath,
     /// What becomes of it in a deadlock.
     pub on_deadlock: OnDeadlock,
+    /// On which cores of their hosts ranks run.
+    pub binding: BindingRequest,
+    /// Ranks are dealt to hosts one after the other.
+    pub cyclic: bool,
     /// How many processes may run, those included that are started from within programs.
     pub universe: u32,
     /// Who reads standard input.
@@ -139,6 +148,12 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         // One on each, if nobody says how many.
         only.ranks = Some(hosts.len() as u32);
     }
+    if let (Allocation::ThisHost, [only]) = (&line.allocation, &mut line.programs[..])
+        && only.ranks.is_none()
+    {
+        // So many on each object of this host.
+        only.ranks = line.binding.room().map_err(|text| error(2, text))?;
+    }
     let most = weft_fabric_shm::MAX_RANKS;
     let ranks = |program: &ProgramLine| u64::from(program.ranks.unwrap_or(1));
     let total: u64 = line.programs.iter().map(ranks).sum();
@@ -190,10 +205,13 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     Ok(Plan {
         programs,
         tags: line.tags,
+        output: line.output,
         timeout: line.timeout,
         on_death: line.on_death,
         on_deadlock: line.on_deadlock,
         universe,
+        binding: line.binding,
+        cyclic: line.cyclic,
         input: line.input,
         verbose: line.verbose,
         exit_codes: line.exit_codes || line.verbose,

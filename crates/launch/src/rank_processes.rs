@@ -35,6 +35,7 @@ use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
 
 use crate::adoption::AdoptedProcess;
+use crate::binding::{BindingRequest, FREE, RankCores};
 use crate::control::{ANSWER, Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
 use crate::hosts::message::{Address, decode};
@@ -67,6 +68,8 @@ pub struct HostShare {
     pub spares: u32,
     /// Processes of the job, on whatever host, whose addresses are recorded.
     pub addresses: u32,
+    /// On which cores its ranks run.
+    pub binding: BindingRequest,
 }
 
 /// The other hosts of a job, for the ranks of this one to ask for.
@@ -126,6 +129,8 @@ pub struct Started {
     pub process: u32,
     /// Its standard output and standard error, to be read without waiting; `None` if it has ours.
     pub outputs: Option<[File; 2]>,
+    /// On which cores it runs, for people, if that is to be reported.
+    pub cores: Option<String>,
 }
 
 /// A rank that could not be started.
@@ -250,6 +255,9 @@ pub struct RankProcesses {
     others: Option<OtherHosts>,
     /// The ranks write where we do.
     direct: bool,
+    /// On which cores each rank runs, and what to tell of that.
+    cores: Vec<RankCores>,
+    cores_note: Option<String>,
     /// Those that were started, by local rank.
     ranks: Vec<Rank>,
     exchange: Exchange,
@@ -268,6 +276,9 @@ impl RankProcesses {
     pub fn prepare(share: HostShare, others: Option<OtherHosts>, direct: bool) -> io::Result<Self> {
         let local = share.ranks.len() as u32;
         make_room(local + share.spares);
+        let (cores, cores_note) = (share.binding)
+            .of_this_host(share.ranks.len())
+            .map_err(io::Error::other)?;
         let size = JobSize {
             ranks: local,
             room: share.room,
@@ -280,6 +291,8 @@ impl RankProcesses {
             share,
             others,
             direct,
+            cores,
+            cores_note,
             ranks: Vec::new(),
             at_fence: false,
             abort_told: false,
@@ -297,6 +310,8 @@ impl RankProcesses {
             share,
             others: None,
             direct: true,
+            cores: Vec::new(),
+            cores_note: None,
             ranks: Vec::new(),
             at_fence: false,
             abort_told: false,
@@ -323,6 +338,17 @@ impl RankProcesses {
         process.map_or_else(Vec::new, |process| {
             self.record(vec![(process, ExitStatus::from_raw(0))])
         })
+    }
+
+    /// What the user is to know of the cores of these ranks.
+    pub fn cores_note(&self) -> Option<&str> {
+        self.cores_note.as_deref()
+    }
+
+    /// On which cores a rank runs, if that is to be reported.
+    fn described(&self, local_rank: usize) -> Option<String> {
+        let cores = self.cores.get(local_rank).unwrap_or(&FREE);
+        self.share.binding.report.then(|| cores.describe())
     }
 
     fn numbers(&self, local_rank: usize) -> RankNumbers {
@@ -364,6 +390,7 @@ impl RankProcesses {
                 rank: rank.number(),
                 process: rank.process,
                 outputs: None,
+                cores: None,
             });
             return Ok(());
         }
@@ -374,9 +401,10 @@ impl RankProcesses {
         let first = all.first().map_or(0, |numbers| numbers.rank);
         let mut spawner =
             Spawner::new(&self.segment.descriptor, self.direct).map_err(not_started(first))?;
-        for numbers in all {
+        for (local, numbers) in all.into_iter().enumerate() {
+            let cores = self.cores.get(local).unwrap_or(&FREE);
             let spawned = what(numbers)
-                .and_then(|(program, input)| spawner.start(numbers, program, input))
+                .and_then(|(program, input)| spawner.start(numbers, program, input, cores))
                 .map_err(not_started(numbers.rank))?;
             let Spawned {
                 process,
@@ -390,6 +418,7 @@ impl RankProcesses {
                 rank: numbers.rank,
                 process,
                 outputs,
+                cores: self.described(local),
             });
         }
         Ok(())
@@ -414,13 +443,17 @@ impl RankProcesses {
             lifeline,
             outputs,
         } = Spawner::new(&self.segment.descriptor, self.direct)
-            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))
+            .and_then(|mut spawner| {
+                let cores = self.cores.get(local).unwrap_or(&FREE);
+                spawner.start(numbers, program, Stdio::null(), cores)
+            })
             .map_err(|error| error.to_string())?;
         self.ranks[local] = Rank::new(numbers, process, control, lifeline);
         Ok(Started {
             rank,
             process,
             outputs,
+            cores: self.described(local),
         })
     }
 
@@ -473,8 +506,9 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
-        } = Spawner::new(&self.segment.descriptor, false)
-            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))?;
+        } = Spawner::new(&self.segment.descriptor, false).and_then(|mut spawner| {
+            spawner.start(numbers, program, Stdio::null(), &FREE)
+        })?;
         let rank = Rank::new(numbers, process, control, lifeline);
         match self.ranks.get_mut(place as usize) {
             Some(old) => *old = rank,
@@ -484,6 +518,7 @@ impl RankProcesses {
             rank: numbers.number(),
             process,
             outputs,
+            cores: None,
         })
     }
 

@@ -31,7 +31,15 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
             ),
         )
     })?;
-    let file = MemoryFile::create("weft", size)?;
+    let file = MemoryFile::create("weft", size).map_err(|error| {
+        let remedy = match weft_sys::error::errno(&error) {
+            Some(libc::EFBIG) => {
+                "; the limit of the size of files is too low: raise it (ulimit -f)"
+            }
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{error}{remedy}"))
+    })?;
     let mapping = file.map_part(0, segment)?;
     let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
     weft_fabric_shm::initialise_job(&mapping, job, cores).map_err(io::Error::other)?;
@@ -47,7 +55,7 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
 /// # Errors
 /// If it is none of this release.
 pub fn adopt(descriptor: OwnedFd) -> io::Result<Segment> {
-    let file = MemoryFile::adopt(descriptor)?;
+    let file = MemoryFile::adopt_of_job(descriptor)?;
     let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),
@@ -65,7 +73,7 @@ mod tests {
         let segment = create(JobSize::of(3)).expect("memory files exist here");
         assert_eq!(segment.watch.ranks(), 3);
         assert_eq!(segment.watch.state(2), ProcessState::Absent);
-        assert!(MemoryFile::adopt(segment.descriptor).is_ok());
+        assert!(MemoryFile::adopt_of_job(segment.descriptor).is_ok());
         assert!(create(JobSize::of(0)).is_err() && create(JobSize::of(u32::MAX)).is_err());
     }
 }

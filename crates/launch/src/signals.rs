@@ -3,7 +3,7 @@
 use weft_sys::process::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// Taken by descriptor here. They are blocked for that, and must not be for what we start.
-pub const HANDLED: [i32; 9] = [
+pub const HANDLED: [i32; 10] = [
     SIGCHLD,
     SIGINT,
     SIGTERM,
@@ -13,6 +13,8 @@ pub const HANDLED: [i32; 9] = [
     libc::SIGUSR2,
     libc::SIGTSTP,
     SIGCONT,
+    // A file that may not grow is an error of whoever writes to it, not our end.
+    libc::SIGXFSZ,
 ];
 
 /// Whether this is one by which users and systems end a program. SIGQUIT is not: it asks what the ranks do.

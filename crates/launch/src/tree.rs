@@ -3,7 +3,8 @@
 //! This process adopts the orphans among its descendants (`adopt_orphans`), so whatever they start, and
 //! however many of them die in between, stays below it. A descendant is therefore found by following
 //! parents through `/proc`, and what is found once stays a descendant. A process is named by its id
-//! *and* its start time, and signalled through a handle, so an id that was used again is not hit.
+//! *and* its start time, and signalled through a handle, so an id that was used again is not hit. Where the kernel refuses handles (a
+//! filter of system calls) the start time alone is compared, right before.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -45,12 +46,55 @@ impl Process {
     }
 
     /// A handle of this very process; `None` if it has ended.
-    fn handle(&self) -> Option<ProcessHandle> {
-        let handle = ProcessHandle::open(self.id).ok()?;
+    fn handle(&self) -> Option<Reached> {
+        let handle = Reached::open(self.id)?;
         // The handle was opened by number: make sure that the number still meant the same process.
         let now = Self::read(self.id)?;
         (now.start == self.start).then_some(handle)
     }
+}
+
+/// A process that can be signalled.
+enum Reached {
+    /// By a handle, which means this process and no other.
+    Handle(ProcessHandle),
+    /// By its number, where there are no handles.
+    Number(u32),
+}
+
+impl Reached {
+    /// `None` if there is no such process.
+    fn open(id: u32) -> Option<Self> {
+        match ProcessHandle::open(id) {
+            Ok(handle) => Some(Self::Handle(handle)),
+            Err(error) if is_refusal(&error) => Some(Self::Number(id)),
+            Err(_) => None,
+        }
+    }
+
+    fn signal(&self, number: i32) -> std::io::Result<()> {
+        match self {
+            // The kernel may have the one call and not the other.
+            Self::Handle(handle) => match handle.signal(number) {
+                Err(error) if is_refusal(&error) => process::signal(handle.id(), number),
+                done => done,
+            },
+            Self::Number(id) => process::signal(*id, number),
+        }
+    }
+
+    fn handle(&self) -> Option<&ProcessHandle> {
+        match self {
+            Self::Handle(handle) => Some(handle),
+            Self::Number(_) => None,
+        }
+    }
+}
+
+/// Whether a call is forbidden, or not known.
+fn is_refusal(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind;
+    [ErrorKind::PermissionDenied, ErrorKind::Unsupported].contains(&error.kind())
 }
 
 /// Everything below `root` that has not ended, children before grandchildren.
@@ -142,16 +186,13 @@ pub fn end(known: &[u32], limit: Duration, mut fetched: impl FnMut(u32, ExitStat
         if !has_children() {
             return true;
         }
-        let mut handles: Vec<ProcessHandle> = if ours {
+        let mut handles: Vec<Reached> = if ours {
             descendants(process::id())
                 .iter()
                 .filter_map(Process::handle)
                 .collect()
         } else {
-            known
-                .iter()
-                .filter_map(|id| ProcessHandle::open(*id).ok())
-                .collect()
+            known.iter().filter_map(|id| Reached::open(*id)).collect()
         };
         // Whom we may not signal (a program of another user) must not keep us from the others.
         handles.retain(|handle| handle.signal(SIGKILL).is_ok());
@@ -162,6 +203,7 @@ pub fn end(known: &[u32], limit: Duration, mut fetched: impl FnMut(u32, ExitStat
         // Until one of them has ended; there may be new ones, so not for long.
         let mut entries: Vec<_> = handles
             .iter()
+            .filter_map(Reached::handle)
             .map(|handle| PollFd::new(handle, Interest::Read))
             .collect();
         let pause = Duration::from_millis(if entries.is_empty() { 2 } else { 20 });

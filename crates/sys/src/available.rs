@@ -18,6 +18,56 @@ pub fn memory() -> Option<u64> {
     host.into_iter().chain(group).min()
 }
 
+/// The limits that the control groups set which this process lives in, of either version: bytes of memory, and how many processes and
+/// threads. `None` without one. Reads files.
+#[must_use]
+pub fn limits_of_groups() -> (Option<u64>, Option<u64>) {
+    let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let root = Path::new("/sys/fs/cgroup");
+    let memory = [("memory.max", ""), ("memory.limit_in_bytes", "memory")];
+    let processes = [("pids.max", ""), ("pids.max", "pids")];
+    let least = |files: [(&str, &str); 2]| {
+        let limits = files.map(|(file, controller)| limit(&membership, root, controller, file));
+        limits.into_iter().flatten().min()
+    };
+    // The older interface says "none" by a number close to the largest.
+    (
+        least(memory).filter(|bytes| *bytes < 1 << 60),
+        least(processes),
+    )
+}
+
+/// The least number in such a file of our group under a controller (none: version 2) and those around it.
+fn limit(membership: &str, root: &Path, controller: &str, file: &str) -> Option<u64> {
+    let mine = |line: &&str| {
+        let mut names = line.split(':').nth(1).unwrap_or("").split(',');
+        names.any(|name| name == controller)
+    };
+    let line = membership.lines().find(mine)?;
+    let group = line.splitn(3, ':').nth(2)?.trim_start_matches('/');
+    let mount = match controller {
+        "" => root.to_owned(),
+        controller => root.join(controller),
+    };
+    // What starts outside of a namespace of groups is not mounted: then only the mount itself is ours.
+    let start = match group.split('/').any(|part| part == "..") {
+        true => mount.clone(),
+        false => mount.join(group),
+    };
+    let read = |group: &Path| {
+        fs::read_to_string(group.join(file))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()
+    };
+    let groups = start
+        .ancestors()
+        .take_while(|place| place.starts_with(&mount));
+    // A namespace of groups mounts the group itself at the top.
+    groups.filter_map(read).min()
+}
+
 /// The number of a line "name: number kB" or "name number".
 fn number(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -100,6 +150,30 @@ mod tests {
         assert_eq!(of_groups("0::/../a\n", &root), None);
         write("a/b/memory.max", "7");
         assert_eq!(of_groups("0::/a/b\n", &root), Some(6));
+        fs::remove_dir_all(&root).expect("ours");
+    }
+
+    #[test]
+    fn limits_are_those_of_our_own_group() {
+        let root = std::env::temp_dir().join(format!("weft-limits-{}", std::process::id()));
+        let write = |name: &str, text: &str| {
+            let path = root.join(name);
+            fs::create_dir_all(path.parent().expect("has one")).expect("writable");
+            fs::write(path, text).expect("writable");
+        };
+        write("memory.max", "max\n");
+        write("a/b/memory.max", "4096\n");
+        write("memory/memory.limit_in_bytes", "9223372036854771712\n");
+        write("memory/job/memory.limit_in_bytes", "1000\n");
+        let found = |membership, controller, file| limit(membership, &root, controller, file);
+        assert_eq!(found("0::/a/b\n", "", "memory.max"), Some(4096));
+        assert_eq!(found("0::/a\n", "", "memory.max"), None);
+        let classic = "4:cpu,memory:/job\n0::/\n";
+        assert_eq!(
+            found(classic, "memory", "memory.limit_in_bytes"),
+            Some(1000)
+        );
+        assert_eq!(found(classic, "pids", "pids.max"), None);
         fs::remove_dir_all(&root).expect("ours");
     }
 }

@@ -28,6 +28,31 @@ pub fn deadline_after(limit: Duration) -> u64 {
     monotonic().saturating_add(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
 }
 
+/// The time of day in UTC, as people read it: `2026-11-22T22:55:04.123Z`.
+#[must_use]
+pub fn utc_text() -> String {
+    utc_text_of(read(libc::CLOCK_REALTIME) / 1_000_000)
+}
+
+/// … so many milliseconds after the beginning of 1970.
+fn utc_text_of(milliseconds: u64) -> String {
+    let (days, rest) = (milliseconds / 86_400_000, milliseconds % 86_400_000);
+    // Years that begin in March, so that the day of a leap year is the last of its year; eras of 400 of them.
+    let day = days + 719_468;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (year, month) = match month {
+        0..10 => (era * 400 + year, month + 3),
+        _ => (era * 400 + year + 1, month - 9),
+    };
+    let (hour, minute) = (rest / 3_600_000, rest / 60_000 % 60);
+    let (second, thousandth) = (rest / 1000 % 60, rest % 1000);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{thousandth:03}Z")
+}
+
 /// Measures spans of time within one process by the processor's counter where that runs evenly on all
 /// cores, which costs a third of asking for a clock; by the monotonic clock elsewhere.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +161,19 @@ fn read(clock: libc::clockid_t) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn days_are_those_of_the_calendar() {
+        for (milliseconds, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_400_000, "2000-02-29T00:00:00.000Z"),
+            (1_735_689_599_999, "2024-12-31T23:59:59.999Z"),
+            (4_107_542_400_000, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(utc_text_of(milliseconds), text);
+        }
+        assert_eq!(utc_text().len(), 24);
+    }
 
     #[test]
     fn a_stopwatch_tells_what_the_clock_tells() {

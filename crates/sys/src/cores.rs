@@ -68,24 +68,47 @@ pub fn allowed() -> io::Result<Vec<usize>> {
     Err(failed("sched_getaffinity", "ask which cores we may use"))
 }
 
+/// A set of cores as the kernel takes it.
+pub(crate) struct CoreMask(Vec<u64>);
+
+impl CoreMask {
+    /// Of these cores.
+    ///
+    /// # Errors
+    /// If no machine has one of them.
+    pub fn of(cores: &[usize]) -> io::Result<Self> {
+        let words = cores.iter().max().map_or(1, |last| last / 64 + 1);
+        if words > 1024 {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("there is no core with a number as large as in {cores:?}"),
+            ));
+        }
+        let mut mask = vec![0u64; words];
+        for core in cores {
+            mask[core / 64] |= 1 << (core % 64);
+        }
+        Ok(Self(mask))
+    }
+
+    /// Keeps the calling thread, and what it starts, on them. One system call, nothing else.
+    pub fn apply(&self) -> Result<(), i32> {
+        // SAFETY: the kernel reads the bytes of the mask.
+        let set =
+            unsafe { libc::sched_setaffinity(0, size_of_val(&self.0[..]), self.0.as_ptr().cast()) };
+        match set {
+            0 => Ok(()),
+            _ => Err(last_errno()),
+        }
+    }
+}
+
 /// Keeps the calling thread, and what it starts, on these cores.
 ///
 /// # Errors
 /// If the kernel refuses, or none of them exists.
 pub fn pin(cores: &[usize]) -> io::Result<()> {
-    let words = cores.iter().max().map_or(1, |last| last / 64 + 1);
-    if words > 1024 {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            format!("there is no core with a number as large as in {cores:?}"),
-        ));
-    }
-    let mut mask = vec![0u64; words];
-    for core in cores {
-        mask[core / 64] |= 1 << (core % 64);
-    }
-    // SAFETY: the kernel reads the bytes of `mask`.
-    let set = unsafe { libc::sched_setaffinity(0, size_of_val(&mask[..]), mask.as_ptr().cast()) };
+    let set = CoreMask::of(cores)?.apply().map_or(-1, |()| 0);
     check(set, "sched_setaffinity", || {
         format!("stay on the cores {cores:?}")
     })
@@ -100,6 +123,22 @@ pub fn change(to: usize, allowed: &[usize]) -> io::Result<()> {
     let moved = pin(&[to]);
     // In any case: it may have been left where it is.
     pin(allowed).and(moved)
+}
+
+/// Moves the calling thread to one of these cores if it is on none of them. Nothing keeps it there.
+///
+/// # Errors
+/// If the kernel refuses, or the thread may run on none of them.
+pub fn come_to(cores: &[usize]) -> io::Result<()> {
+    if current().is_some_and(|core| cores.contains(&core)) {
+        return Ok(());
+    }
+    let all = allowed()?;
+    let near: Vec<usize> = (cores.iter().copied())
+        .filter(|core| all.contains(core))
+        .collect();
+    let moved = pin(&near);
+    pin(&all).and(moved)
 }
 
 /// Moves the calling thread to the next of its cores of which `is_taken` does not say that somebody is there; `choose`
@@ -271,6 +310,21 @@ mod tests {
                 assert_eq!(allowed().expect("readable"), all);
             }
             assert!(change(usize::MAX, &all).is_err());
+            assert_eq!(allowed().expect("readable"), all);
+        })
+        .join()
+        .expect("no panic");
+    }
+
+    #[test]
+    fn who_comes_to_some_cores_is_there_and_may_go_on() {
+        std::thread::spawn(|| {
+            let all = allowed().expect("readable");
+            for core in &all {
+                come_to(&[*core, usize::MAX]).expect("one of ours");
+                assert_eq!(allowed().expect("readable"), all);
+            }
+            assert!(all.len() == 1 || come_to(&[1 << 15]).is_err());
             assert_eq!(allowed().expect("readable"), all);
         })
         .join()

@@ -4,7 +4,7 @@
 use std::fs;
 use std::io;
 
-use crate::error::{check, with_errno};
+use crate::error::{check, failed, last_errno};
 
 /// Who we are after [`fork_alone`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,20 +22,16 @@ pub enum Fork {
 /// not have, and the copy may do whatever the original may.
 ///
 /// # Errors
-/// If there are other threads, or `/proc` does not tell, or the kernel refuses.
+/// If there are other threads, or neither `/proc` nor the kernel tells, or the kernel refuses.
 pub fn fork_alone() -> io::Result<Fork> {
-    let threads = fs::read_dir("/proc/self/task")
-        .map_err(|error| {
-            let errno = error.raw_os_error().unwrap_or(libc::ENOENT);
-            with_errno("open", errno, "count our threads in /proc/self/task")
-        })?
-        .count();
-    if threads != 1 {
+    let several = match fs::read_dir("/proc/self/task") {
+        Ok(threads) => threads.count() != 1,
+        Err(_) => has_other_threads()?,
+    };
+    if several {
         return Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            format!(
-                "a process of {threads} threads cannot be forked: call before starting threads"
-            ),
+            "a process of several threads cannot be forked: call before starting threads",
         ));
     }
     // SAFETY: we are the only thread, so nobody holds a lock and nothing is half-changed; nobody but
@@ -50,6 +46,20 @@ pub fn fork_alone() -> io::Result<Fork> {
     })
 }
 
+/// Whether there are other threads, as the kernel knows without `/proc`: to leave one's own thread group is possible, and without any
+/// effect, only for a thread that is alone.
+fn has_other_threads() -> io::Result<bool> {
+    // SAFETY: a number; who is alone is left as it is, and everybody else as well.
+    match unsafe { libc::unshare(libc::CLONE_THREAD) } {
+        0 => Ok(false),
+        _ if last_errno() == libc::EINVAL => Ok(true),
+        _ => Err(failed(
+            "unshare",
+            "find out whether we are the only thread, without /proc",
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +69,6 @@ mod tests {
         // The test runs in a thread of its own, beside the main one.
         let error = fork_alone().expect_err("there are at least two threads");
         assert!(error.to_string().contains("threads"), "{error}");
+        assert!(has_other_threads().expect("the kernel knows"));
     }
 }

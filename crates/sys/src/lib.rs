@@ -17,7 +17,7 @@
 //!   tap         an interface whose other end is a descriptor
 //!   process     who we are, who dies with whom, pidfd            lifeline: who dies with a pipe
 //!   fork        a second process of this program               environment: variables
-//!   cores       how many cores we really have
+//!   cores       how many cores we really have                  topology: what they share
 //!   contention  does somebody want this core?             patience: how long to spin on it
 //!   random      unpredictable bytes                            usage: what a thread has used
 //!   file        reads, writes and locks at offsets
@@ -69,6 +69,7 @@ pub mod socket;
 pub mod span;
 pub mod symbols;
 pub mod tap;
+pub mod topology;
 pub mod usage;
 pub mod wake;
 pub mod xdp;

@@ -1,13 +1,17 @@
 //! Memory that processes share without a name: sealed memory files, and mappings of them.
+//!
+//! Where the kernel refuses memory files (a filter of system calls), a file without a name in a folder of the host is the second way
+//! ([`FOLDERS`]): it cannot be sealed, so that only members of one job, which are processes of one user, take it from each other.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals,
-    memfd_create,
+    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals,
+    fcntl_get_seals, memfd_create, open,
 };
 use rustix::io::Errno;
 use weft_atomic::{AtomicU32, AtomicU64, Doorbell};
@@ -27,6 +31,9 @@ pub fn page_size() -> usize {
 const SEALS: SealFlags = SealFlags::SHRINK
     .union(SealFlags::GROW)
     .union(SealFlags::SEAL);
+
+/// Where files without a name are made if there are no memory files, before the folder for temporary files.
+pub const FOLDERS: [&str; 2] = ["/dev/shm", "/run/shm"];
 
 /// A file that exists in memory only and has no name in any file system. Passed by descriptor.
 #[derive(Debug)]
@@ -50,15 +57,23 @@ impl MemoryFile {
             Err(Errno::INVAL) => memfd_create(&name[..], flags),
             made => made,
         };
-        let file = File::from(made.to("memfd_create", purpose)?);
+        let (file, sealed) = match made {
+            Err(error) if is_refused(error) => match without_name() {
+                Some(file) => (file, false),
+                None => return Err(error).to("memfd_create", purpose),
+            },
+            made => (File::from(made.to("memfd_create", purpose)?), true),
+        };
         let wanted = u64::try_from(length).unwrap_or(u64::MAX);
         file.set_len(wanted).map_err(|error| {
             with_errno("ftruncate", error.raw_os_error().unwrap_or(0), purpose())
         })?;
         let descriptor = OwnedFd::from(file);
-        fcntl_add_seals(&descriptor, SEALS).to("fcntl", || {
-            format!("seal the size of a memory file of {length} bytes")
-        })?;
+        if sealed {
+            fcntl_add_seals(&descriptor, SEALS).to("fcntl", || {
+                format!("seal the size of a memory file of {length} bytes")
+            })?;
+        }
         Ok(Self { descriptor, length })
     }
 
@@ -81,6 +96,27 @@ impl MemoryFile {
                 ),
             ));
         }
+        Self::of(descriptor)
+    }
+
+    /// The same; but of a file that a member of our own job has made, which may be one without a name and without seals.
+    ///
+    /// # Errors
+    /// If it is neither.
+    pub fn adopt_of_job(descriptor: OwnedFd) -> io::Result<Self> {
+        let file = File::from(descriptor);
+        let found = file.metadata()?;
+        let nameless = found.is_file() && found.nlink() == 0;
+        let ours = found.uid() == crate::process::user() && found.mode() & 0o077 == 0;
+        // Memory files have no name either.
+        let sealed = fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
+        match nameless && ours && !sealed {
+            true => Self::of(file.into()),
+            false => Self::adopt(file.into()),
+        }
+    }
+
+    fn of(descriptor: OwnedFd) -> io::Result<Self> {
         let file = File::from(descriptor);
         let length = usize::try_from(file.metadata()?.len())
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "too large to be mapped"))?;
@@ -303,13 +339,42 @@ impl MemoryFile {
         self.descriptor
     }
 
-    /// Whether memory files can be made, sealed and mapped here.
+    /// Whether the kernel makes memory files here that can be sealed; without, those without a name are the second way.
+    pub fn probe_sealed() -> Availability {
+        let made = memfd_create(
+            c"weft-probe",
+            MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING,
+        );
+        made.map(drop)
+            .to("memfd_create", || "make a memory file".into())
+            .into()
+    }
+
+    /// Whether memory files, or files that do as well, can be made and mapped here.
     pub fn probe() -> Availability {
         Self::create("weft-probe", page_size())
             .and_then(|file| file.map())
             .map(drop)
             .into()
     }
+}
+
+/// Whether an error means that a call is forbidden here, or not known.
+pub(crate) fn is_refused(error: Errno) -> bool {
+    [Errno::PERM, Errno::NOSYS, Errno::ACCESS].contains(&error)
+}
+
+/// A file without a name, in the first folder that takes one.
+fn without_name() -> Option<File> {
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC | OFlags::EXCL;
+    let temporary = std::env::temp_dir();
+    let folders = FOLDERS.iter().map(std::path::Path::new);
+    let mut folders = folders.chain([temporary.as_path(), std::path::Path::new("/var/tmp")]);
+    folders.find_map(|folder| {
+        open(folder, flags, Mode::RUSR | Mode::WUSR)
+            .ok()
+            .map(File::from)
+    })
 }
 
 impl AsFd for MemoryFile {

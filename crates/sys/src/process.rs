@@ -13,7 +13,9 @@ use rustix::process::{
     set_parent_process_death_signal, set_ptracer,
 };
 
+use crate::cores::CoreMask;
 use crate::error::{Purpose, check, with_errno};
+use crate::memory::is_refused;
 use crate::poll::{self, Interest, PollFd};
 use crate::probe::Availability;
 
@@ -180,12 +182,14 @@ fn kill(id: u32, signal: i32, sign: libc::pid_t) -> io::Result<()> {
     check(unsafe { libc::kill(number, signal) }, "kill", purpose).map(drop)
 }
 
-/// Has the kernel send this process `signal` when the thread that started it ends.
+/// Has the kernel send this process `signal` when the thread that started it ends. Where that is forbidden (a filter of system
+/// calls), nothing is done: see [`probe_orders`].
 ///
 /// # Errors
-/// If the kernel refuses.
+/// If the kernel refuses for another reason.
 pub fn die_with_parent(signal: i32) -> io::Result<()> {
-    set_death_signal(signal).to("prctl", || "be told of the parent's death".into())
+    unless_forbidden(set_death_signal(signal))
+        .to("prctl", || "be told of the parent's death".into())
 }
 
 /// Has the child that `command` starts killed by `signal` when the *thread* that spawns it ends, also
@@ -196,7 +200,7 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     // system calls without locks or allocation, and the errors are made from numbers.
     unsafe {
         command.pre_exec(move || {
-            set_death_signal(signal)?;
+            unless_forbidden(set_death_signal(signal))?;
             // Had we died before that, nobody would tell the child: it has another parent then.
             if parent() != us {
                 return Err(Errno::SRCH.into());
@@ -206,13 +210,36 @@ pub fn child_dies_with_us(command: &mut Command, signal: i32) {
     }
 }
 
-/// Makes this process the parent of all orphans among its descendants, so that it can end them.
+/// Has the child that `command` starts begin on one of these `cores`, and stay on them if it `stays`; else it may go on
+/// wherever it could before. What the kernel refuses is left as it is.
+pub fn child_begins_on(command: &mut Command, cores: &[usize], stays: bool) {
+    let (Ok(place), Ok(all)) = (CoreMask::of(cores), crate::cores::allowed()) else {
+        return;
+    };
+    let Ok(all) = CoreMask::of(&all) else {
+        return;
+    };
+    // SAFETY: between fork and exec only async-signal-safe calls are allowed: both are system calls that read memory
+    // that was made before.
+    unsafe {
+        command.pre_exec(move || {
+            if place.apply().is_ok() && !stays {
+                let _ = all.apply();
+            }
+            Ok(())
+        });
+    }
+}
+
+/// Makes this process the parent of all orphans among its descendants, so that it can end them. Where that is forbidden (a filter
+/// of system calls), orphans go to the first process of the namespace: see [`probe_orders`].
 ///
 /// # Errors
-/// If the kernel refuses.
+/// If the kernel refuses for another reason.
 pub fn adopt_orphans() -> io::Result<()> {
     // Whichever number it is: it stands for yes.
-    set_child_subreaper(Some(getpid())).to("prctl", || "become the parent of orphans".into())
+    unless_forbidden(set_child_subreaper(Some(getpid())))
+        .to("prctl", || "become the parent of orphans".into())
 }
 
 /// Lets any process of the same user attach to our memory, where the host (Yama) otherwise lets only
@@ -223,7 +250,24 @@ pub fn adopt_orphans() -> io::Result<()> {
 pub fn permit_attach() -> io::Result<()> {
     match set_ptracer(PTracer::Any) {
         Err(Errno::INVAL) => Ok(()),
-        result => result.to("prctl", || "let peers attach to our memory".into()),
+        result => unless_forbidden(result).to("prctl", || "let peers attach to our memory".into()),
+    }
+}
+
+/// Whether a process may say here what becomes of it and of orphans (`prctl`). Without that, ranks of MPI still end with their
+/// launcher by their lifeline; what they have started may stay.
+pub fn probe_orders() -> Availability {
+    let asked = rustix::process::child_subreaper();
+    asked
+        .map(drop)
+        .to("prctl", || "ask who becomes the parent of orphans".into())
+        .into()
+}
+
+fn unless_forbidden(result: rustix::io::Result<()>) -> rustix::io::Result<()> {
+    match result {
+        Err(error) if is_refused(error) => Ok(()),
+        result => result,
     }
 }
 

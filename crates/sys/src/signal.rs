@@ -1,4 +1,7 @@
 //! Signals as something to read: no handler runs in the middle of anything.
+//!
+//! Where the kernel refuses a descriptor for signals (a filter of system calls), handlers that write the number of the signal to a
+//! pipe are the second way.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -6,15 +9,45 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
+use rustix::io::Errno;
+use weft_atomic::{AtomicU32, Ordering};
+
+use crate::descriptor;
 use crate::error::{check, failed, last_errno};
+use crate::memory::is_refused;
+use crate::probe::Availability;
 
 /// A descriptor from which the signals of a set are read.
 ///
 /// They are blocked for the thread that made it, and for threads and children that it starts later: make
 /// it before the threads, and start children with [`unblock_in_child`].
+///
+/// Where there is no such descriptor they are not blocked but handled, for the whole process, and at most one value of this type
+/// hears of them: the last one.
 #[derive(Debug)]
 pub struct Signals {
     descriptor: OwnedFd,
+    /// The other end of the pipe that handlers write to.
+    handled: Option<OwnedFd>,
+}
+
+/// The pipe that handlers write to, as its descriptor plus one; 0 if there is none.
+static PIPE: AtomicU32 = AtomicU32::new(0);
+
+/// The handler: hands the number of the signal on.
+extern "C" fn hand_on(signal: libc::c_int) {
+    // Pairs with the store in `Signals::handled`: only a number is passed.
+    let pipe = PIPE.load(Ordering::Relaxed);
+    let (Some(pipe), Ok(byte)) = (pipe.checked_sub(1), u8::try_from(signal)) else {
+        return;
+    };
+    let before = last_errno();
+    // SAFETY: one byte of ours; a pipe that is full has enough to say, and one that is closed nobody reads. Async-signal-safe,
+    // and what it does to the error number is undone.
+    unsafe {
+        libc::write(pipe as libc::c_int, (&raw const byte).cast(), 1);
+        *libc::__errno_location() = before;
+    }
 }
 
 impl Signals {
@@ -38,10 +71,56 @@ impl Signals {
         // SAFETY: the set is read; -1 asks for a new descriptor.
         let opened =
             unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        if opened == -1 && is_refused(Errno::from_raw_os_error(last_errno())) {
+            return Self::handled(signals, &set);
+        }
         let opened = check(opened, "signalfd", purpose)?;
         // SAFETY: just made for us.
         let descriptor = unsafe { OwnedFd::from_raw_fd(opened) };
-        Ok(Self { descriptor })
+        Ok(Self {
+            descriptor,
+            handled: None,
+        })
+    }
+
+    /// … by handlers.
+    fn handled(signals: &[i32], set: &libc::sigset_t) -> io::Result<Self> {
+        let (descriptor, pipe) = descriptor::pipe()?;
+        for end in [&descriptor, &pipe] {
+            descriptor::set_nonblocking(end, true)?;
+        }
+        PIPE.store(pipe.as_raw_fd() as u32 + 1, Ordering::Relaxed);
+        for &signal in signals {
+            // SAFETY: a sigaction of zeros is a valid value: no flags, no signal blocked.
+            let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+            action.sa_sigaction = hand_on as *const () as libc::sighandler_t;
+            action.sa_flags = libc::SA_RESTART;
+            // SAFETY: the handler may run at any time, as it says; the old action is not asked for.
+            let set = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
+            check(set, "sigaction", || format!("hear of signal {signal}"))?;
+        }
+        // SAFETY: the set is read; the old mask is not asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, set, std::ptr::null_mut()) };
+        Ok(Self {
+            descriptor,
+            handled: Some(pipe),
+        })
+    }
+
+    /// Whether signals can be read from a descriptor here.
+    pub fn probe() -> Availability {
+        let Ok(set) = set_of(&[]) else {
+            return Availability::Available;
+        };
+        // SAFETY: the set is read; -1 asks for a new descriptor.
+        let opened = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC) };
+        let opened = check(opened, "signalfd", || {
+            "read signals from a descriptor".into()
+        });
+        // SAFETY: just made for us.
+        opened
+            .map(|opened| drop(unsafe { OwnedFd::from_raw_fd(opened) }))
+            .into()
     }
 
     /// The next signal that has come; `None` if there is none.
@@ -49,6 +128,9 @@ impl Signals {
     /// # Errors
     /// If the kernel refuses.
     pub fn next(&self) -> io::Result<Option<i32>> {
+        if self.handled.is_some() {
+            return self.next_handled();
+        }
         let mut found = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         let size = size_of::<libc::signalfd_siginfo>();
         loop {
@@ -65,6 +147,27 @@ impl Signals {
                 libc::EAGAIN => return Ok(None),
                 _ => return Err(failed("read", "read a signal")),
             }
+        }
+    }
+}
+
+impl Signals {
+    fn next_handled(&self) -> io::Result<Option<i32>> {
+        let mut byte = [0u8];
+        match rustix::io::retry_on_intr(|| rustix::io::read(&self.descriptor, &mut byte)) {
+            Ok(1) => Ok(Some(byte[0].into())),
+            Ok(_) | Err(Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        if let Some(pipe) = &self.handled {
+            let ours = pipe.as_raw_fd() as u32 + 1;
+            // Another one may have taken its place.
+            let _ = PIPE.compare_exchange(ours, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 }

@@ -1,10 +1,15 @@
 //! What a filter forbids is reported as not available, with the reason; nothing fails or hangs.
 
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::time::Duration;
 
 use weft_atomic::{AtomicU32, Doorbell, FenceMode, Kernel, Woken};
 use weft_sys::attach::{self, Remote};
-use weft_sys::process::ProcessHandle;
+use weft_sys::process::{self, ProcessHandle};
+use weft_sys::signal::Signals;
 use weft_sys::{Futex, MemoryFile, clock, cores, membarrier, random};
 
 /// Runs `body` in a thread of its own in which the kernel answers `EPERM` to these calls.
@@ -71,14 +76,12 @@ fn refused(answer: &weft_sys::Availability) {
 fn probes_answer_with_the_reason() {
     let calls = [
         libc::SYS_membarrier,
-        libc::SYS_memfd_create,
         libc::SYS_process_vm_readv,
         libc::SYS_pidfd_open,
     ];
     without(&calls, || {
         refused(&membarrier::register_all());
         refused(&membarrier::register_own());
-        refused(&MemoryFile::probe());
         refused(&ProcessHandle::probe());
         let secret = [7; 16];
         let here = Remote {
@@ -86,6 +89,70 @@ fn probes_answer_with_the_reason() {
             address: secret.as_ptr().addr() as u64,
         };
         refused(&attach::proves(here, secret));
+    });
+}
+
+/// Without memory files a file without a name is as good for the members of one job, and for nobody else.
+#[test]
+fn without_memory_files_a_file_without_a_name_is_shared() {
+    without(&[libc::SYS_memfd_create], || {
+        refused(&MemoryFile::probe_sealed());
+        let file = MemoryFile::create("weft-test", 8192).expect("some folder takes it");
+        assert_eq!(file.len(), 8192);
+        let mapping = file.map().expect("it can be mapped");
+        let word = mapping.atomic_u32(4096).expect("inside");
+        word.store(7, weft_atomic::Ordering::Relaxed);
+        let same = |file: &MemoryFile| file.as_fd().try_clone_to_owned().expect("descriptors");
+        let other = MemoryFile::adopt_of_job(same(&file)).expect("ours");
+        let seen = other.map().expect("it can be mapped");
+        let seen = seen
+            .atomic_u32(4096)
+            .map(|word| word.load(weft_atomic::Ordering::Relaxed));
+        assert_eq!((other.len(), seen), (8192, Some(7)));
+        let error = MemoryFile::adopt(same(&file)).expect_err("its size is not sealed");
+        assert!(error.to_string().contains("seals"), "{error}");
+    });
+    let named = tempfile::tempfile().expect("a file");
+    let open = std::fs::Permissions::from_mode(0o666);
+    named.set_permissions(open).expect("ours");
+    assert!(
+        MemoryFile::adopt_of_job(named.into()).is_err(),
+        "others may open it"
+    );
+}
+
+/// Without a descriptor for signals a handler tells of them.
+#[test]
+fn without_a_descriptor_signals_are_handed_on() {
+    without(&[libc::SYS_signalfd4, libc::SYS_signalfd], || {
+        refused(&Signals::probe());
+        let signals = Signals::new(&[libc::SIGUSR1]).expect("by a handler");
+        assert_eq!(signals.next().expect("readable"), None);
+        // SAFETY: directs a signal, handled here, to this very thread.
+        unsafe { libc::pthread_kill(libc::pthread_self(), libc::SIGUSR1) };
+        assert_eq!(signals.next().expect("readable"), Some(libc::SIGUSR1));
+        assert_eq!(signals.next().expect("readable"), None);
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", "kill -USR1 $$; exit 3"]);
+        let status = shell.status().expect("a shell");
+        assert_eq!(
+            status.signal(),
+            Some(libc::SIGUSR1),
+            "children do not handle it"
+        );
+    });
+}
+
+/// What cannot be ordered is left: children start all the same.
+#[test]
+fn without_prctl_children_start() {
+    without(&[libc::SYS_prctl], || {
+        refused(&process::probe_orders());
+        process::adopt_orphans().expect("left as it is");
+        process::permit_attach().expect("left as it is");
+        let mut child = Command::new("true");
+        process::child_dies_with_us(&mut child, process::SIGKILL);
+        assert!(child.status().expect("it starts").success());
     });
 }
 

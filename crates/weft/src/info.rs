@@ -4,8 +4,10 @@ use std::fs;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use weft_sys::process::ProcessHandle;
-use weft_sys::{Availability, MemoryFile, cores, membarrier};
+use weft_launch::binding;
+use weft_sys::process::{self, ProcessHandle};
+use weft_sys::signal::Signals;
+use weft_sys::{Availability, MemoryFile, available, cores, membarrier};
 
 use crate::proof;
 
@@ -87,11 +89,20 @@ pub fn run(arguments: &Arguments) -> ExitCode {
 
 fn look() -> Vec<Finding> {
     let memory = MemoryFile::probe();
+    let shared = match MemoryFile::probe_sealed() {
+        Availability::Available => {
+            "between processes of this host, by an unnamed memory file; /dev/shm is not used"
+        }
+        Availability::NotAvailable { .. } => {
+            "between processes of this host, by a file without a name in /dev/shm or the folder for temporary files: memory \
+             files are refused here (memfd_create)"
+        }
+    };
     let mut lines = vec![
         Finding::probe(
             "fabric shm",
             &memory,
-            "between processes of this host, by an unnamed memory file; /dev/shm is not used",
+            shared,
             "no job of more than one rank can run here",
         ),
         Finding::probe(
@@ -136,8 +147,29 @@ fn look() -> Vec<Finding> {
         "process handles",
         &ProcessHandle::probe(),
         "pidfd works: only the processes meant are ever ended",
-        "mpiexec cannot end jobs safely",
+        "processes are ended by number, after a look at when they were started",
     ));
+    lines.push(Finding::probe(
+        "signals",
+        &Signals::probe(),
+        "mpiexec reads them from a descriptor (signalfd)",
+        "mpiexec handles them, and reads them from a pipe",
+    ));
+    lines.push(Finding::probe(
+        "death of launchers",
+        &process::probe_orders(),
+        "prctl works: what a job has started ends with its launcher, however that ends",
+        "ranks of MPI end with a launcher that is killed; what they have started may stay",
+    ));
+    lines.push(match binding::topology_found() {
+        Ok(found) => Finding::limit("topology", found),
+        Err(reason) => Finding::probe(
+            "topology",
+            &Availability::not(reason),
+            "",
+            "ranks are not spread over caches and memory nodes; --bind-to knows hardware threads only",
+        ),
+    });
     lines.push(Finding::probe(
         "end of whole jobs",
         &proc_shows_us(),
@@ -228,19 +260,14 @@ fn limits() -> Vec<Finding> {
             ));
         }
     }
-    for file in [
-        "/sys/fs/cgroup/memory.max",
-        "/sys/fs/cgroup/memory/memory.limit_in_bytes",
-    ] {
-        if let Ok(text) = fs::read_to_string(file) {
-            // The older interface says "none" by a number close to the largest.
-            let found = match text.trim().parse::<u64>() {
-                Ok(bytes) if bytes < 1 << 60 => format!("{} MiB", bytes >> 20),
-                _ => "no limit by the control group".into(),
-            };
-            lines.push(Finding::limit("memory", found));
-            break;
-        }
+    let (memory, processes) = available::limits_of_groups();
+    let memory = memory.map_or("no limit by the control group".into(), |bytes| {
+        format!("{} MiB, by the control group", bytes >> 20)
+    });
+    lines.push(Finding::limit("memory", memory));
+    if let Some(processes) = processes {
+        let found = format!("{processes}, with threads, by the control group");
+        lines.push(Finding::limit("processes of the group", found));
     }
     if let Ok(scope) = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope") {
         lines.push(Finding::limit(

@@ -5,13 +5,14 @@ use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Mutex;
 
 use weft_mpi::counters::Counters;
-use weft_sys::{MemoryFile, descriptor, lifeline, process};
+use weft_sys::{MemoryFile, cores, descriptor, lifeline, process};
 
 use super::control_socket::ControlSocket;
 
-use super::environment::{RankEnvironment, VARIABLES};
+use super::environment::{Names, RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
+use crate::binding::parse_ranges;
 use crate::control::{Answer, Message, Told};
 use crate::inspection::counters::CounterPlaces;
 use crate::job_request::{JobAnswer, JobRequest, World};
@@ -44,11 +45,12 @@ impl Builtin {
         };
         let segment = take(environment.job)?;
         // Not just open: the very thing. A program in between may have closed it and opened another.
-        let segment = MemoryFile::adopt(segment)
+        let segment = MemoryFile::adopt_of_job(segment)
             .map_err(|error| gone(&environment, &error.to_string()))?
             .into_descriptor();
         let control = take(environment.control)?;
         let lifeline = take(environment.lifeline)?;
+        come_to_cores();
         lifeline::tie(&lifeline).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => taken(&environment, &error),
             _ => gone(&environment, &error.to_string()),
@@ -98,6 +100,15 @@ impl Builtin {
         self.job_hosts = HostMap::single(world.first, &name_of_this_host());
         self.world = Some(world);
         Ok(())
+    }
+}
+
+/// Goes to the cores near which the launcher has started this rank, before memory is taken that peers read. Nothing keeps it there,
+/// and what the kernel refuses is left as it is.
+fn come_to_cores() {
+    let near = std::env::var(Names::CORES).ok();
+    if let Some(near) = near.and_then(|near| parse_ranges(&near).ok()) {
+        let _ = cores::come_to(&near);
     }
 }
 

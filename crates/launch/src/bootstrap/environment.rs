@@ -19,6 +19,8 @@ impl Names {
     pub const PLACE: &str = "WEFT_PLACE";
     /// How many processes are expected to be useful in all.
     pub const UNIVERSE: &str = "WEFT_UNIVERSE";
+    /// Near which cores a rank begins that may run anywhere.
+    pub const CORES: &str = "WEFT_CORES";
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
@@ -38,6 +40,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     Names::LIFELINE_DESCRIPTOR,
     Names::PLACE,
     Names::UNIVERSE,
+    Names::CORES,
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by

@@ -158,6 +158,7 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
         room: assignment.room,
         spares: 0,
         addresses: assignment.capacity,
+        binding: assignment.binding.clone(),
     };
     let others = OtherHosts {
         key: Key::from_bytes(assignment.key),
@@ -284,7 +285,12 @@ impl Agent {
             if let Some(outputs) = started.outputs {
                 self.outputs.add(rank, outputs);
             }
-            self.say(&FromAgent::Started { rank, process });
+            let cores = started.cores;
+            self.say(&FromAgent::Started {
+                rank,
+                process,
+                cores,
+            });
         }
         if let Err(NotStarted { rank, reason }) = result {
             let remedy = match reason.kind() {

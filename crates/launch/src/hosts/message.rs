@@ -12,6 +12,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weft_mpi::waits::RankWaits;
 
+use crate::binding::BindingRequest;
 pub use crate::control::Told;
 pub use crate::exchange::PublishedValue;
 use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
@@ -110,6 +111,8 @@ pub enum FromAgent {
         rank: u32,
         /// Its number there.
         process: u32,
+        /// On which cores it runs, for people, if that is to be reported.
+        cores: Option<String>,
     },
     /// A rank could not be started.
     NotStarted {
@@ -283,6 +286,8 @@ pub struct Assignment {
     pub capacity: u32,
     /// Say when all ranks there sleep.
     pub watched: bool,
+    /// On which cores ranks run.
+    pub binding: BindingRequest,
 }
 
 /// A [`Program`] as it travels.
@@ -368,6 +373,7 @@ mod tests {
             first_later: 0,
             capacity: 0,
             watched: true,
+            binding: BindingRequest::default(),
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

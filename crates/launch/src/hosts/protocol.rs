@@ -260,7 +260,10 @@ impl Assigned {
 
     fn heard(&mut self, message: &FromAgent) -> Result<(), Wrong> {
         match message {
-            FromAgent::Started { rank, .. } => {
+            FromAgent::Started { rank, cores, .. } => {
+                if cores.as_ref().is_some_and(|cores| cores.len() > TEXT) {
+                    return Err(format!("it says too much of the cores of rank {rank}"));
+                }
                 let own = self.own(*rank)?;
                 match std::mem::replace(&mut own.started, true) || own.exited {
                     true => Err(format!("it says twice that rank {rank} was started")),
@@ -455,6 +458,7 @@ mod tests {
             first_later: 0,
             capacity: 0,
             watched: true,
+            binding: Default::default(),
         }))
     }
 
@@ -500,10 +504,12 @@ mod tests {
             FromAgent::Started {
                 rank: 2,
                 process: 7,
+                cores: None,
             },
             FromAgent::Started {
                 rank: 3,
                 process: 8,
+                cores: None,
             },
             FromAgent::InputTaken { bytes: 4 },
             FromAgent::InputTaken { bytes: 5 },

@@ -44,6 +44,7 @@ impl<'a> LocalHost<'a> {
             room: plan.room(),
             spares: plan.spares(),
             addresses: plan.universe,
+            binding: plan.binding.clone(),
         };
         let watched = plan.on_deadlock != OnDeadlock::Ignore;
         let deadlock = watched.then(|| DeadlockWatch::new(Instant::now()));
@@ -57,7 +58,7 @@ impl<'a> LocalHost<'a> {
             });
         }
         // What a single rank writes needs not be sorted.
-        let direct = size == 1 && !plan.tags;
+        let direct = size == 1 && !plan.tags && plan.output.is_usual();
         Ok(Self {
             plan,
             spawning: Spawning::new(plan),
@@ -132,6 +133,8 @@ impl RankHosts for LocalHost<'_> {
         });
         let appnums = plan.appnums();
         let mut events = Vec::with_capacity(started.len() + 1);
+        let note = self.processes.cores_note();
+        events.extend(note.map(|note| Event::Note(note.to_owned())));
         for started in started {
             let appnum = appnums[started.rank as usize];
             let file = plan.programs[appnum as usize].executable.display();
@@ -141,6 +144,8 @@ impl RankHosts for LocalHost<'_> {
                 detail: format!(": {file}"),
                 outputs: started.outputs,
             });
+            let told = |cores: String| Event::Note(format!("rank {} {cores}", started.rank));
+            events.extend(started.cores.map(told));
         }
         if let Err(error) = result {
             events.push(Event::Failed(Failure::NotStarted {

@@ -112,10 +112,7 @@ pub enum Failure {
     /// A rank could not be started.
     NotStarted { rank: u32, reason: String },
     /// What ranks have written could not be passed on.
-    OutputLost {
-        stream: &'static str,
-        reason: String,
-    },
+    OutputLost { stream: String, reason: String },
     /// What all ranks need is not to be had.
     NotReady { reason: String },
     /// A host cannot be reached, or is lost with its ranks (none, if it never had any).

@@ -11,14 +11,23 @@
 //! [`QUIET`]: that is a prompt. While a line is open, the others wait, at most [`PATIENCE`]; then the
 //! line is broken, so that two ranks never share one.
 //!
+//! Output may go to files instead, and standard error to standard output ([`OutputRequest`]): a stream has a target, one of
+//! ours or a file.
+//!
 //! Standard error waits for [`GATHER`] after each piece, so that a traceback that comes line by line
 //! stays in one block while several ranks write one.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use weft_sys::clock;
+
 use super::standard_stream::StandardStream;
+use crate::options::OutputRequest;
 
 /// A job from which nothing has come for so long waits for somebody: half a line is a prompt.
 const QUIET: Duration = Duration::from_millis(20);
@@ -34,7 +43,7 @@ const LONGEST: usize = 1 << 20;
 const BLOCK: usize = 64 << 10;
 
 /// Which of the two standard outputs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum OutputKind {
     /// Standard output.
     Out,
@@ -70,6 +79,8 @@ struct Stream {
     /// What its lines are tagged with.
     label: String,
     kind: OutputKind,
+    /// Which of the targets it goes to.
+    target: usize,
     source: Source,
     /// What was read and not passed on.
     held: Vec<u8>,
@@ -108,10 +119,21 @@ impl Stream {
 #[derive(Debug)]
 pub struct Output {
     streams: Vec<Stream>,
+    /// Our standard streams, and behind them the files.
     standard: Vec<StandardStream>,
+    /// What they are called.
+    names: Vec<String>,
+    /// How many of them are our standard streams.
+    ours: usize,
     /// The stream whose line is open, for each of ours, and since when.
     open: Vec<Option<(usize, Instant)>>,
     tags: bool,
+    /// Lines begin with the time.
+    times: bool,
+    /// Standard error of the ranks goes where standard output goes.
+    merged: bool,
+    /// The files of ranks.
+    files: HashMap<(u32, OutputKind), usize>,
     last: Instant,
     scratch: Vec<u8>,
 }
@@ -119,14 +141,56 @@ pub struct Output {
 impl Output {
     /// Passes on to these standard streams: one for both kinds, or one for each.
     pub fn new(standard: Vec<StandardStream>, tags: bool) -> Self {
+        let names: &[&str] = match standard.len() {
+            1 => &["standard output and standard error"],
+            _ => &["standard output", "standard error"],
+        };
         Self {
             streams: Vec::new(),
             open: standard.iter().map(|_| None).collect(),
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            ours: standard.len(),
             standard,
             tags,
+            times: false,
+            merged: false,
+            files: HashMap::new(),
             last: Instant::now(),
             scratch: vec![0; 64 << 10],
         }
+    }
+
+    /// Has the outputs of so many ranks go where the command line says. To be called before any is added.
+    ///
+    /// # Errors
+    /// If a file cannot be made.
+    pub fn redirect(&mut self, request: &OutputRequest, ranks: u32) -> io::Result<()> {
+        self.times = request.times;
+        self.merged = request.merged;
+        let mut made: HashMap<PathBuf, usize> = HashMap::new();
+        for rank in 0..ranks {
+            for kind in [OutputKind::Out, OutputKind::Error] {
+                let Some(path) = request.file(rank, ranks, kind == OutputKind::Error) else {
+                    continue;
+                };
+                let target = match made.get(&path) {
+                    Some(target) => *target,
+                    None => {
+                        let target = self.standard.len();
+                        self.standard.push(open(&path).map_err(|error| {
+                            let path = path.display();
+                            io::Error::new(error.kind(), format!("the output file {path}: {error}"))
+                        })?);
+                        self.names.push(path.display().to_string());
+                        self.open.push(None);
+                        made.insert(path, target);
+                        target
+                    }
+                };
+                self.files.insert((rank, kind), target);
+            }
+        }
+        Ok(())
     }
 
     /// Takes over the two outputs of a rank; reading them must not wait.
@@ -159,6 +223,7 @@ impl Output {
                 rank,
                 label: label.to_owned(),
                 kind,
+                target: self.target(rank, kind),
                 source,
                 held: Vec::new(),
                 complete: 0,
@@ -180,7 +245,6 @@ impl Output {
     /// Takes what a rank on another host has written; no bytes: it has closed this output. False if
     /// nobody listens any more: the rank is to be told, as by any pipe, when it next writes.
     pub fn feed(&mut self, rank: u32, kind: OutputKind, bytes: &[u8]) -> bool {
-        let broken = self.standard[self.standard_of(kind)].is_broken();
         let wanted =
             |stream: &Stream| stream.rank == rank && stream.kind == kind && stream.is_fed();
         // Two of each rank that the job starts with, in order: see `add_remote`.
@@ -192,6 +256,7 @@ impl Output {
         let Some(stream) = index.and_then(|index| self.streams.get_mut(index)) else {
             return true;
         };
+        let broken = self.standard[stream.target].is_broken();
         if bytes.is_empty() || broken {
             stream.source = Source::Ended;
         } else {
@@ -214,8 +279,18 @@ impl Output {
     fn standard_of(&self, kind: OutputKind) -> usize {
         match kind {
             OutputKind::Out => 0,
-            OutputKind::Error => self.standard.len() - 1,
+            OutputKind::Error => self.ours - 1,
         }
+    }
+
+    /// Which of the targets an output of a rank goes to.
+    fn target(&self, rank: u32, kind: OutputKind) -> usize {
+        let kind = match self.merged {
+            true => OutputKind::Out,
+            false => kind,
+        };
+        let file = self.files.get(&(rank, kind)).copied();
+        file.unwrap_or_else(|| self.standard_of(kind))
     }
 
     /// The pipes that may be read now, with the number for [`read`](Self::read). One that has said so
@@ -225,8 +300,8 @@ impl Output {
             .iter()
             .enumerate()
             .filter_map(|(index, stream)| {
-                let room = stream.held.len() < 2 * LONGEST
-                    && !self.standard[self.standard_of(stream.kind)].is_full();
+                let room =
+                    stream.held.len() < 2 * LONGEST && !self.standard[stream.target].is_full();
                 match &stream.source {
                     Source::Pipe(pipe) if room => Some((index, pipe)),
                     _ => None,
@@ -241,7 +316,7 @@ impl Output {
 
     /// Reads a stream once. False if nothing was there.
     pub fn read(&mut self, index: usize) -> bool {
-        let broken = self.standard[self.standard_of(self.streams[index].kind)].is_broken();
+        let broken = self.standard[self.streams[index].target].is_broken();
         let stream = &mut self.streams[index];
         let Source::Pipe(pipe) = &mut stream.source else {
             return false;
@@ -277,7 +352,7 @@ impl Output {
             if stream.held.is_empty() {
                 continue;
             }
-            let ours = self.standard_of(stream.kind);
+            let ours = stream.target;
             if self.standard[ours].is_full() {
                 continue;
             }
@@ -328,7 +403,7 @@ impl Output {
 
     /// Passes on the first bytes that a stream holds.
     fn pass_on(&mut self, index: usize, count: usize, now: Instant) {
-        let which = self.standard_of(self.streams[index].kind);
+        let which = self.streams[index].target;
         let (stream, ours) = (&mut self.streams[index], &mut self.standard[which]);
         let other = self.open[which]
             .take()
@@ -338,8 +413,14 @@ impl Output {
             ours.push(b"\n");
             stream.begins = true;
         }
-        if self.tags {
-            let tag = format!("[{}] ", stream.label);
+        if self.tags || self.times {
+            let mut tag = match self.times {
+                true => clock::utc_text() + " ",
+                false => String::new(),
+            };
+            if self.tags {
+                tag += &format!("[{}] ", stream.label);
+            }
             for line in stream.held[..count].split_inclusive(|&byte| byte == b'\n') {
                 if stream.begins {
                     ours.push(tag.as_bytes());
@@ -370,7 +451,7 @@ impl Output {
         let mut order: Vec<usize> = (0..self.streams.len()).collect();
         order.sort_by_key(|&index| Some(self.streams[index].rank) == last);
         for index in order {
-            let ours = self.standard_of(self.streams[index].kind);
+            let ours = self.streams[index].target;
             loop {
                 if self.standard[ours].is_full() {
                     break;
@@ -399,13 +480,9 @@ impl Output {
     }
 
     /// What could not be written, though somebody may have wanted it, and why.
-    pub fn loss(&self) -> Option<(&'static str, String)> {
-        let names = match self.standard.len() {
-            1 => ["standard output and standard error", ""],
-            _ => ["standard output", "standard error"],
-        };
-        let mut streams = self.standard.iter().zip(names);
-        streams.find_map(|(stream, name)| Some((name, stream.loss()?.to_string())))
+    pub fn loss(&self) -> Option<(&str, String)> {
+        let mut streams = self.standard.iter().zip(&self.names);
+        streams.find_map(|(stream, name)| Some((&**name, stream.loss()?.to_string())))
     }
 
     /// Puts a line of our own on standard error, on a line of its own.
@@ -420,6 +497,14 @@ impl Output {
         }
         ours.push(format!("{line}\n").as_bytes());
     }
+}
+
+/// Makes a file for output, and the folders that it lies in.
+fn open(path: &PathBuf) -> io::Result<StandardStream> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    StandardStream::new(File::create(path)?.as_fd())
 }
 
 #[cfg(test)]

@@ -96,14 +96,14 @@ impl<'a> RemoteHosts<'a> {
     /// Starts agents on those hosts that get a rank.
     fn start_agents(&mut self, hosts: &[HostSlots], command: &[OsString]) -> Result<(), Failure> {
         let size = self.plan.ranks();
-        let mapped = distribute(hosts, size);
+        let mapped = distribute(hosts, size, self.plan.cyclic);
         for (index, host) in hosts.iter().enumerate() {
-            let own = mapped.iter().filter(|&&host| host as usize == index);
-            let count = own.count() as u32;
-            if count == 0 {
+            let own = (0..size).filter(|rank| mapped[*rank as usize] as usize == index);
+            let own: Vec<u32> = own.collect();
+            if own.is_empty() {
                 continue;
             }
-            self.distribution.give(self.agents.count(), count);
+            self.distribution.give_these(self.agents.count(), own);
             let started = self.agents.start(host, command);
             started.map_err(|error| Failure::HostLost {
                 host: host.name.clone(),
@@ -156,7 +156,7 @@ impl<'a> RemoteHosts<'a> {
         let texts: Vec<ProgramText> = self.plan.programs.iter().map(there).collect();
         // As hosts are numbered: by their lowest rank, in whatever order they have come.
         let mut agents: Vec<usize> = self.distribution.agents().collect();
-        agents.sort_by_key(|agent| self.distribution.ranks(*agent).start);
+        agents.sort_by_key(|agent| self.distribution.ranks(*agent).first().copied());
         let host = |&agent: &usize| Host {
             agent,
             names: [
@@ -183,9 +183,8 @@ impl<'a> RemoteHosts<'a> {
                 key: *self.key.as_bytes(),
                 hosts: map.clone(),
                 size,
-                ranks: ranks
-                    .clone()
-                    .map(|rank| (rank, appnums[rank as usize]))
+                ranks: (ranks.iter())
+                    .map(|&rank| (rank, appnums[rank as usize]))
                     .collect(),
                 programs: if own { Vec::new() } else { texts.clone() },
                 silence: self.plan.silence.as_millis() as u64,
@@ -194,6 +193,7 @@ impl<'a> RemoteHosts<'a> {
                 first_later: size + host * room,
                 capacity,
                 watched: self.deadlock.is_some(),
+                binding: self.plan.binding.clone(),
             };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
@@ -213,7 +213,7 @@ impl<'a> RemoteHosts<'a> {
         if self.plan.verbose {
             let (name, host) = (self.name(agent), &hello.host);
             let ranks = self.distribution.ranks(agent);
-            let ranks: Vec<String> = ranks.map(|rank| rank.to_string()).collect();
+            let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             let ranks = ranks.join(", ");
             events.push(Event::Note(format!(
                 "{name} ({host}) is here, for ranks {ranks}"
@@ -273,7 +273,7 @@ impl<'a> RemoteHosts<'a> {
         self.ranks.lose(agent);
         let mut ranks = Vec::new();
         if self.assigned {
-            ranks = self.distribution.ranks(agent).collect();
+            ranks = self.distribution.ranks(agent).to_vec();
             let later = self.later.iter().copied();
             ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
         } else if let Allocation::Started { hosts, command } = &self.plan.allocation {
@@ -314,14 +314,21 @@ impl<'a> RemoteHosts<'a> {
     /// What an agent says that may say it: see [`hosts::protocol`](crate::hosts::protocol).
     fn hear(&mut self, agent: usize, message: FromAgent, events: &mut Vec<Event>) {
         match message {
-            FromAgent::Started { rank, process } => {
+            FromAgent::Started {
+                rank,
+                process,
+                cores,
+            } => {
                 self.ranks.start(agent, rank, process);
+                let name = self.name(agent);
+                let told = cores.map(|cores| Event::Note(format!("rank {rank} on {name} {cores}")));
                 events.push(Event::Started {
                     rank,
                     process,
-                    detail: format!(" on {}", self.name(agent)),
+                    detail: format!(" on {name}"),
                     outputs: None,
                 });
+                events.extend(told);
             }
             FromAgent::NotStarted { rank, reason } => {
                 events.push(Event::Failed(Failure::NotStarted { rank, reason }));

@@ -120,6 +120,7 @@ impl<'a> Job<'a> {
             streams.push(StandardStream::new(error.as_fd())?);
         }
         let mut output = Output::new(streams, plan.tags);
+        output.redirect(&plan.output, plan.ranks())?;
         let hosts: Box<dyn RankHosts + 'a> = match plan.allocation {
             Allocation::ThisHost => Box::new(LocalHost::prepare(plan, adopted)?),
             Allocation::Started { .. } | Allocation::Joined { .. } => {
@@ -276,6 +277,7 @@ impl<'a> Job<'a> {
                     }
                 }
                 libc::SIGTSTP => self.hosts.signal(SIGSTOP),
+                libc::SIGXFSZ => {}
                 other => self.hosts.signal(other),
             }
         }
@@ -566,6 +568,7 @@ impl<'a> Job<'a> {
             return 128 + 9;
         }
         if let Some((stream, reason)) = self.output.loss() {
+            let stream = stream.to_owned();
             let failure = Failure::OutputLost { stream, reason };
             if self.outcome.has_failed() {
                 // Perhaps because of it.

@@ -22,6 +22,8 @@ pub struct HostRequest {
     pub listen: Option<String>,
     /// Where their token is.
     pub token_file: Option<OsString>,
+    /// Ranks are dealt to hosts one after the other.
+    pub cyclic: bool,
     /// What a scheduler has given does not count.
     pub no_allocation: bool,
 }
@@ -41,6 +43,7 @@ impl HostRequest {
         line: &mut CommandLine,
         find: &dyn Fn() -> Found,
     ) -> Result<(), String> {
+        line.cyclic = self.cyclic;
         if self.command.is_none() && self.by_ssh {
             self.command = Some(ssh());
         }
@@ -125,7 +128,7 @@ impl HostRequest {
         }
         // Most of all in a job on one node: no agent, and no command.
         let here = match ranks <= weft_fabric_shm::MAX_RANKS {
-            true => distribute(&self.hosts, ranks)
+            true => distribute(&self.hosts, ranks, self.cyclic)
                 .iter()
                 .all(|&host| self.hosts[host as usize].is_here()),
             false => false,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::binding::BindTo;
 use std::collections::HashSet;
 
 fn read(line: &str) -> Result<CommandLine, String> {
@@ -15,7 +16,7 @@ fn the_table_is_sound() {
             assert!(seen.insert(name), "{name} stands in the table twice");
             assert!(!name.starts_with('-') && !name.contains('='), "{name}");
         }
-        let explained = matches!(row.does, Effect::Ignored | Effect::Refused | Effect::Map);
+        let explained = matches!(row.does, Effect::Ignored | Effect::Refused);
         assert_eq!(explained, !row.why.is_empty(), "{:?}", row.names);
         assert_eq!(
             row.help.is_empty() || row.takes == 0 && !row.optional,
@@ -50,7 +51,13 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
     for row in Table::of_this_program().options {
         for name in &row.names {
             let value = match row.does {
-                Effect::Ranks | Effect::Universe | Effect::PerHost => "3",
+                Effect::Ranks
+                | Effect::Universe
+                | Effect::PerHost
+                | Effect::CoresEach
+                | Effect::PerPackage => "3",
+                Effect::Map | Effect::Bind | Effect::RankBy => "core",
+                Effect::CpuSet => "0-3,8",
                 // Tested by itself: the program stands in the file.
                 Effect::Arguments => continue,
                 Effect::Timeout | Effect::Heartbeat => "1.5",
@@ -81,7 +88,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                         assert_eq!(read.programs[0].words, ["./prog", "arg"], "{line}");
                         assert_eq!(
                             read.ignored.len(),
-                            usize::from(matches!(does, Effect::Ignored | Effect::Map)),
+                            usize::from(does == Effect::Ignored),
                             "{line}"
                         );
                     }
@@ -267,13 +274,65 @@ fn so_many_ranks_on_each_host() {
     assert_eq!(placed("--pernode --hosts a,b,c ./a").0, Some(3));
     // Who joins brings as many as he likes.
     assert_eq!(placed("-N 2 -n 5 --listen 127.0.0.1:0 ./a").0, Some(5));
-    let other = read("--map-by core -n 2 ./a").expect("it is ignored");
-    assert!(
-        other.ignored[0].contains("ppr:N:node"),
-        "{:?}",
-        other.ignored
-    );
     assert!(read("-N none ./a").unwrap_err().contains("at least 1"));
+}
+
+#[test]
+fn where_ranks_run_is_read() {
+    let line = read("--map-by numa --bind-to core --report-bindings --cpu-set 0-3 -n 2 ./a");
+    let binding = line.expect("known").binding;
+    assert_eq!(binding.map, Some(Domain::MemoryNode));
+    assert_eq!(binding.bind, Some(BindTo::Domain(Domain::Core, 1)));
+    assert_eq!((binding.threads, binding.report), (vec![0, 1, 2, 3], true));
+    assert!(read("--map-by node -n 2 ./a").expect("known").cyclic);
+    assert!(read("--bynode -n 2 ./a").expect("known").cyclic);
+    for (option, domain) in [
+        ("--bind-to-core", Domain::Core),
+        ("--bind-to-socket", Domain::Package),
+    ] {
+        let line = read(&format!("{option} -n 2 ./a")).expect("it takes no value");
+        assert_eq!(line.binding.bind, Some(BindTo::Domain(domain, 1)));
+        assert_eq!(line.programs[0].words, ["./a"]);
+    }
+    for (line, expected) in [
+        ("--bind-to nothing ./a", "--bind-to was given 'nothing'"),
+        ("--map-by ppr:2 ./a", "--map-by was given 'ppr:2'"),
+        ("--cpu-set a ./a", "--cpu-set: 'a'"),
+    ] {
+        let error = read(line).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+/// How many words follow each option at home: by the manuals of Open MPI 4 and 5, MPICH and Intel MPI.
+#[test]
+fn no_option_takes_what_belongs_to_its_neighbour() {
+    let none = "oversubscribe use-hwthread-cpus allow-run-as-root genvall envall genvnone envnone enable-x disable-x \
+         noconfig localroot nolocal localonly bind-to-core bind-to-socket bind-to-none bynode bycore byslot bysocket rr \
+         pernode report-bindings display-map display-allocation display-devel-map print-rank-map print-all-exitcodes \
+         tag-output timestamp-output merge-stderr-to-stdout disable-auto-cleanup enable-recovery continuous \
+         ordered-output prepend-rank l rdma psm2 ofi ibverbs debug-daemons leave-session-attached show-progress \
+         do-not-resolve preload-binary index-argv-by-rank novm skip-launch-node topo-debug \
+         disable-hostname-propagation get-stack-traces report-state-on-timeout q v";
+    let one = "n np c wdir wd gwdir x envlist genvlist timeout usize stdin s path host hosts H f hostfile machinefile \
+         default-hostfile ppn perhost npernode N configfile app launcher bootstrap launcher-exec bootstrap-exec rmk iface \
+         bind-to map-by rank-by cpu-set cpu-list cpus-per-proc cpus-per-rank npersocket membind topolib binding \
+         tune am personality prefix display with-ft forward-signals launch-agent abort-signal rankfile rf \
+         output-filename outfile-pattern errfile-pattern xterm localhost nameserver ckpointlib ckpoint-prefix \
+         ckpoint-interval preload-files pset soft arch order-nodes keepalive max-vm-size runtime-options \
+         stream-buffering report-events gpus-per-proc gpu-subdevs-per-proc demux";
+    let two = "env genv mca gmca prtemca pmixmca omca";
+    let table = Table::of_this_program();
+    for (takes, names) in [(0, none), (1, one), (2, two)] {
+        for name in names.split_whitespace() {
+            let row = table
+                .options
+                .iter()
+                .find(|row| row.names.iter().any(|known| known == name));
+            let row = row.unwrap_or_else(|| panic!("{name} is not in the table"));
+            assert_eq!(row.takes, takes, "{name}");
+        }
+    }
 }
 
 #[test]

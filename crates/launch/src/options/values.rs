@@ -61,16 +61,6 @@ pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
     }
 }
 
-/// How many ranks `ppr:N:node` puts on each host; `None` for a way to place them that is not followed.
-pub fn per_node(name: &str, text: &OsStr) -> Result<Option<u32>, String> {
-    let text = text.to_string_lossy();
-    let mut parts = text.split(':');
-    match (parts.next(), parts.next(), parts.next()) {
-        (Some("ppr"), Some(number), Some("node")) => ranks(name, OsStr::new(number)).map(Some),
-        _ => Ok(None),
-    }
-}
-
 /// Files of arguments that one command line may read, those counted that they name themselves.
 const MOST_FILES: u32 = 64;
 

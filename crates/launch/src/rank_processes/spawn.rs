@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::{process, signal};
 
+use crate::binding::{self, RankCores};
 use crate::bootstrap::Names;
 use crate::plan::Program;
 use crate::signals::HANDLED;
@@ -105,7 +106,7 @@ impl<'a> Spawner<'a> {
         })
     }
 
-    /// Starts one rank, which reads this.
+    /// Starts one rank, which reads this and runs there.
     ///
     /// # Errors
     /// If there are no descriptors or processes left, or the program cannot be executed. The text names
@@ -115,8 +116,9 @@ impl<'a> Spawner<'a> {
         numbers: RankNumbers,
         program: &Program,
         input: Stdio,
+        cores: &RankCores,
     ) -> io::Result<Spawned> {
-        self.spawn(numbers, program, input).map_err(|error| {
+        self.spawn(numbers, program, input, cores).map_err(|error| {
             let remedy = match weft_sys::error::errno(&error) {
                 Some(libc::EMFILE) => {
                     "; a rank takes four descriptors here: raise the limit (ulimit -n)"
@@ -134,6 +136,7 @@ impl<'a> Spawner<'a> {
         numbers: RankNumbers,
         program: &Program,
         input: Stdio,
+        cores: &RankCores,
     ) -> io::Result<Spawned> {
         let (control, its_control) = descriptor::socket_pair(Carries::Messages)?;
         descriptor::set_nonblocking(&control, true)?;
@@ -188,6 +191,15 @@ impl<'a> Spawner<'a> {
         }
         signal::unblock_in_child(&mut command, &HANDLED)?;
         process::child_dies_with_us(&mut command, process::SIGKILL);
+        match cores {
+            RankCores::Free => {}
+            RankCores::Near(threads) => {
+                process::child_begins_on(&mut command, threads, false);
+                // The kernel may move it while it starts: once it begins with MPI it goes back.
+                command.env(Names::CORES, binding::ranges(threads));
+            }
+            RankCores::Bound(threads) => process::child_begins_on(&mut command, threads, true),
+        }
         let child = command.spawn()?;
         Ok(Spawned {
             process: child.id(),

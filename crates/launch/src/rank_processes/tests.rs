@@ -9,6 +9,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
         room: 0,
         spares: 0,
         addresses: 0,
+        binding: BindingRequest::default(),
     };
     let mut ranks = RankProcesses::prepare(share, others, false).expect("memory files exist here");
     let mut ends = Vec::new();
@@ -175,6 +176,7 @@ fn places_are_free_taken_and_free_again() {
         room: 2,
         spares: 0,
         addresses: 0,
+        binding: BindingRequest::default(),
     };
     let mut ranks = RankProcesses::prepare(share, None, false).expect("memory files exist here");
     let (_, started) = ranks.start(|_| Err(io::Error::other("nobody")));

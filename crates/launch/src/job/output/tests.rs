@@ -155,3 +155,85 @@ fn a_very_long_line_goes_through_in_pieces_and_whole() {
     assert_eq!(heard.len(), sent + 1 + 6);
     assert!(heard.ends_with("x\nother\n"));
 }
+
+/// Each rank's outputs are in files of its own, or both in one; what we say ourselves is not.
+#[test]
+fn output_goes_to_the_files_that_were_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let redirected = |request: &OutputRequest| {
+        let mut setting = setting(0, false);
+        setting.output.redirect(request, 2).expect("it can be made");
+        for rank in 0..2 {
+            setting.output.add_fed(rank, &rank.to_string());
+        }
+        for (kind, text) in [(OutputKind::Out, "out\n"), (OutputKind::Error, "error\n")] {
+            assert!(setting.output.feed(1, kind, text.as_bytes()));
+            assert!(setting.output.feed(1, kind, b""));
+        }
+        setting.output.finish(None);
+        setting.output.say("ours");
+        setting.output.finish(None);
+        let mut heard = String::new();
+        let _ = setting.heard.read_to_string(&mut heard);
+        heard
+    };
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let both = OutputRequest {
+        file: Some(folder.path().join("deep/log")),
+        ..OutputRequest::default()
+    };
+    assert_eq!(redirected(&both), "ours\n");
+    assert_eq!(
+        (read("deep/log.1"), read("deep/log.0")),
+        ("out\nerror\n".into(), String::new())
+    );
+    let errors = OutputRequest {
+        error_pattern: Some(folder.path().join("error-%r")),
+        ..OutputRequest::default()
+    };
+    assert_eq!(redirected(&errors), "out\nours\n");
+    assert_eq!(read("error-1"), "error\n");
+    let times = OutputRequest {
+        times: true,
+        file: Some(folder.path().join("timed")),
+        ..OutputRequest::default()
+    };
+    redirected(&times);
+    assert!(read("timed.1").contains("Z out\n"), "{}", read("timed.1"));
+    let nowhere = OutputRequest {
+        file: Some("/dev/null/x".into()),
+        ..OutputRequest::default()
+    };
+    let error = setting(0, false)
+        .output
+        .redirect(&nowhere, 1)
+        .expect_err("no folder");
+    assert!(error.to_string().contains("/dev/null/x.0"), "{error}");
+}
+
+/// Standard error of the ranks goes where their standard output goes; ours stays where it is.
+#[test]
+fn outputs_are_merged() {
+    let (heard, goes_to) = descriptor::pipe().expect("descriptors are left");
+    let (heard_error, errors_to) = descriptor::pipe().expect("descriptors are left");
+    let standard =
+        [&goes_to, &errors_to].map(|to| StandardStream::new(to.as_fd()).expect("duplicates"));
+    let mut output = Output::new(standard.into(), false);
+    let merged = OutputRequest {
+        merged: true,
+        ..OutputRequest::default()
+    };
+    output.redirect(&merged, 1).expect("no file");
+    output.add_fed(0, "0");
+    for kind in [OutputKind::Error, OutputKind::Out] {
+        output.feed(0, kind, b"x\n");
+        output.feed(0, kind, b"");
+    }
+    assert!(output.finish(None));
+    drop((output, goes_to, errors_to));
+    let mut text = [String::new(), String::new()];
+    for (heard, text) in [heard, heard_error].into_iter().zip(&mut text) {
+        File::from(heard).read_to_string(text).expect("readable");
+    }
+    assert_eq!(text, ["x\nx\n", ""]);
+}

@@ -1,0 +1,118 @@
+//! The values of options that say where the output of ranks goes.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// Where the output of ranks goes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct OutputRequest {
+    /// Both outputs of a rank go to this file, its number behind a dot.
+    pub file: Option<PathBuf>,
+    /// Standard output goes to this file, in whose name `%r` is the rank.
+    pub out_pattern: Option<PathBuf>,
+    /// … standard error.
+    pub error_pattern: Option<PathBuf>,
+    /// Standard error goes where standard output goes.
+    pub merged: bool,
+    /// Lines begin with the time.
+    pub times: bool,
+}
+
+impl OutputRequest {
+    /// Whether output goes where it always does.
+    #[must_use]
+    pub fn is_usual(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The file that an output of a rank goes to, of so many ranks; `None` if to none.
+    #[must_use]
+    pub fn file(&self, rank: u32, ranks: u32, error: bool) -> Option<PathBuf> {
+        let pattern = match error {
+            true => &self.error_pattern,
+            false => &self.out_pattern,
+        };
+        if let Some(pattern) = pattern {
+            let bytes = expand(pattern.as_os_str(), rank)?;
+            return Some(std::ffi::OsString::from_vec(bytes).into());
+        }
+        // With zeros before it, so that a list of the files is in order.
+        let digits = ranks.saturating_sub(1).to_string().len();
+        let mut name = self.file.clone()?.into_os_string();
+        name.push(format!(".{rank:0digits$}"));
+        Some(name.into())
+    }
+}
+
+/// A pattern that was given to an option.
+///
+/// # Errors
+/// A sentence, if it is none.
+pub fn pattern(option: &str, text: &OsStr) -> Result<PathBuf, String> {
+    match expand(text, 0) {
+        Some(name) if !name.is_empty() => Ok(PathBuf::from(text)),
+        _ => Err(format!(
+            "{option} was given '{}'; the name of a file was expected, in which %r is the rank (and %% a percent sign)",
+            text.display()
+        )),
+    }
+}
+
+/// The name for a rank.
+fn expand(pattern: &OsStr, rank: u32) -> Option<Vec<u8>> {
+    let mut name = Vec::new();
+    let mut bytes = pattern.as_bytes().iter();
+    while let Some(&byte) = bytes.next() {
+        if byte != b'%' {
+            name.push(byte);
+            continue;
+        }
+        match bytes.next() {
+            Some(b'r') => name.extend(rank.to_string().bytes()),
+            Some(b'%') => name.push(b'%'),
+            _ => return None,
+        }
+    }
+    Some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn files_are_named_by_rank() {
+        let both = OutputRequest {
+            file: Some("out/log".into()),
+            ..OutputRequest::default()
+        };
+        assert_eq!(
+            both.file(3, 12, true).as_deref(),
+            Some(Path::new("out/log.03"))
+        );
+        assert_eq!(
+            both.file(3, 10, false).as_deref(),
+            Some(Path::new("out/log.3"))
+        );
+        let pattern = OutputRequest {
+            out_pattern: Some("a-%r%%".into()),
+            ..OutputRequest::default()
+        };
+        assert_eq!(
+            pattern.file(7, 9, false).as_deref(),
+            Some(Path::new("a-7%"))
+        );
+        assert_eq!(pattern.file(7, 9, true), None);
+        assert!(OutputRequest::default().is_usual() && !pattern.is_usual());
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        for wrong in ["", "a%", "a%h"] {
+            let error = super::pattern("-outfile-pattern", OsStr::new(wrong)).unwrap_err();
+            assert!(error.contains("%r is the rank"), "{error}");
+        }
+    }
+}

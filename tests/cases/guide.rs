@@ -1,0 +1,80 @@
+//! The commands of the user's guide (`docs/guide`) do what their page says: each page is a script.
+//!
+//! ```text
+//!   ```c NAME       a file of this name
+//!   ```sh           commands that succeed
+//!   ```sh fails     commands that fail
+//! ```
+#![allow(missing_docs)]
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use weft_tests::{installation, run};
+
+/// Runs what stands in a page; answers how many commands that were.
+fn follow(page: &Path, folder: &Path) -> usize {
+    let text = fs::read_to_string(page).expect("a page");
+    let mut lines = text.lines();
+    let mut commands = 0;
+    let path = format!(
+        "{}:{}",
+        installation().join("bin").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    while let Some(line) = lines.next() {
+        let Some(kind) = line.strip_prefix("```") else {
+            continue;
+        };
+        let block: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
+        let block = block.join("\n") + "\n";
+        let (kind, rest) = kind.split_once(' ').unwrap_or((kind, ""));
+        match kind {
+            "c" => fs::write(folder.join(rest), block).expect("written"),
+            "sh" => {
+                commands += 1;
+                let mut shell = Command::new("sh");
+                shell.args(["-e", "-c", &block]).env("PATH", &path);
+                let ended = run(shell.current_dir(folder), Duration::from_secs(60));
+                let page = page.display();
+                let well = ended.code() == Some(0);
+                assert_eq!(well, rest != "fails", "{page}: {block}{ended:?}");
+            }
+            "text" => {}
+            other => panic!("{}: a block of kind '{other}'", page.display()),
+        }
+    }
+    commands
+}
+
+#[test]
+fn the_commands_of_the_guide_do_what_it_says() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/src");
+    let mut commands = 0;
+    for page in fs::read_dir(&guide).expect("the guide") {
+        let page = page.expect("a page").path();
+        let folder = tempfile::tempdir().expect("a folder");
+        commands += follow(&page, folder.path());
+    }
+    assert!(commands > 10, "only {commands} commands were found");
+}
+
+/// Each page is in the list of contents.
+#[test]
+fn the_guide_lists_its_pages() {
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/src");
+    let contents = fs::read_to_string(guide.join("SUMMARY.md")).expect("the list");
+    for page in fs::read_dir(&guide).expect("the guide") {
+        let name = page
+            .expect("a page")
+            .file_name()
+            .into_string()
+            .expect("text");
+        assert!(
+            name == "SUMMARY.md" || contents.contains(&format!("({name})")),
+            "{name} is not listed"
+        );
+    }
+}

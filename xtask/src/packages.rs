@@ -1,0 +1,379 @@
+//! Packages: what an installation has for other tools (pkg-config, CMake, environment modules, manual pages, completions of shells),
+//! and `cargo xtask deb`, a package of Debian.
+//!
+//! ```text
+//! PREFIX/lib/pkgconfig/weft.pc          lib/cmake/Weft/              files of packaging/, with the version
+//! PREFIX/share/modulefiles/weft/VERSION share/weft/tsan.txt
+//! PREFIX/share/man/man1/mpiexec.1       share/bash-completion, zsh, fish     from tables/options.toml
+//! ```
+//!
+//! All of them find the installation from where they lie: it may be moved as a whole.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::dist::{self, target};
+use crate::rooms::root;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Where files of `packaging/` go.
+const FILES: [(&str, &str); 5] = [
+    ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
+    ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
+    (
+        "cmake/WeftConfigVersion.cmake",
+        "lib/cmake/Weft/WeftConfigVersion.cmake",
+    ),
+    ("module/weft", "share/modulefiles/weft/@VERSION@"),
+    ("tsan.txt", "share/weft/tsan.txt"),
+];
+
+/// One row of `tables/options.toml`, as far as it is shown to users.
+#[derive(Deserialize)]
+struct Row {
+    names: Vec<String>,
+    #[serde(default)]
+    takes: usize,
+    #[serde(default)]
+    value: String,
+    #[serde(default)]
+    help: String,
+}
+
+#[derive(Deserialize)]
+struct Table {
+    option: Vec<Row>,
+}
+
+impl Table {
+    /// Those that users are told of.
+    fn shown(&self) -> impl Iterator<Item = &Row> {
+        self.option.iter().filter(|row| !row.help.is_empty())
+    }
+}
+
+impl Row {
+    /// Its names as they are written.
+    fn spelled(&self) -> impl Iterator<Item = String> {
+        self.names.iter().map(|name| match name.len() {
+            1 => format!("-{name}"),
+            _ => format!("--{name}"),
+        })
+    }
+}
+
+/// Lays out what an installation has for other tools.
+pub fn lay_out(prefix: &Path) -> Result<()> {
+    let root = root()?;
+    for (from, to) in FILES {
+        let from = root.join("packaging").join(from);
+        let text =
+            fs::read_to_string(&from).with_context(|| format!("cannot read {}", from.display()))?;
+        write(&prefix.join(to.replace("@VERSION@", VERSION)), &text)?;
+    }
+    let table =
+        fs::read_to_string(root.join("tables/options.toml")).context("tables/options.toml")?;
+    let table: Table = toml::from_str(&table).context("tables/options.toml")?;
+    let share = prefix.join("share");
+    for name in ["mpiexec", "mpirun"] {
+        let text = match name {
+            "mpiexec" => manual(&table),
+            _ => ".so man1/mpiexec.1\n".into(),
+        };
+        write(&share.join(format!("man/man1/{name}.1")), &text)?;
+        write(
+            &share.join(format!("bash-completion/completions/{name}")),
+            &bash(&table, name),
+        )?;
+        write(
+            &share.join(format!("fish/vendor_completions.d/{name}.fish")),
+            &fish(&table, name),
+        )?;
+    }
+    write(&share.join("zsh/site-functions/_mpiexec"), &zsh(&table))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    fs::write(path, text.replace("@VERSION@", VERSION))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// What roff takes for orders and hyphens.
+fn roff(text: &str) -> String {
+    let text = text.replace('\\', "\\e").replace('-', "\\-");
+    match text.starts_with(['.', '\'']) {
+        true => format!("\\&{text}"),
+        false => text,
+    }
+}
+
+/// The manual page of mpiexec.
+fn manual(table: &Table) -> String {
+    let mut text = format!(
+        ".TH MPIEXEC 1 \"\" \"Weft {VERSION}\"\n\
+         .SH NAME\nmpiexec, mpirun \\- start MPI programs\n\
+         .SH SYNOPSIS\n.B mpiexec\n[\\fIOPTIONS\\fR] \\fIPROGRAM\\fR [\\fIARGUMENTS\\fR...] [: [\\fIOPTIONS\\fR] \
+         \\fIPROGRAM\\fR ...]\n\
+         .SH DESCRIPTION\nStarts the ranks of a job on this host, on hosts that are named, or on those that a scheduler has given. \
+         One and two hyphens mean the same, and \\-\\-option=value the same as \\-\\-option value.\n\
+         .SH OPTIONS\n"
+    );
+    for row in table.shown() {
+        let names: Vec<String> = row.spelled().map(|name| roff(&name)).collect();
+        let _ = writeln!(
+            text,
+            ".TP\n\\fB{}\\fR \\fI{}\\fR\n{}",
+            names.join("\\fR, \\fB"),
+            roff(&row.value),
+            roff(&row.help)
+        );
+    }
+    text += ".SH EXIT STATUS\nThat of the rank that failed first; 128 + n for signal n; 124 after \\-\\-timeout; 35 after a deadlock; \
+             126 or 127 if a program cannot be started; 2 for a wrong command line.\n\
+             .SH SEE ALSO\n.BR \"weft info\" \", \" \"weft ps\" \", \" \"weft help\"\n";
+    text
+}
+
+/// Completions of bash: the options, and files behind them.
+fn bash(table: &Table, name: &str) -> String {
+    let words: Vec<String> = table.shown().flat_map(Row::spelled).collect();
+    let function = format!("_weft_{name}");
+    format!(
+        "{function}() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}}\n    case $word in\n    -*) COMPREPLY=($(compgen -W '{}' -- \
+         \"$word\")) ;;\n    *) COMPREPLY=($(compgen -c -f -- \"$word\")) ;;\n    esac\n}}\ncomplete -o filenames -F {function} \
+         {name}\n",
+        words.join(" ")
+    )
+}
+
+/// … of zsh.
+fn zsh(table: &Table) -> String {
+    let mut text = String::from("#compdef mpiexec mpirun\n_arguments -S \\\n");
+    for row in table.shown() {
+        let help = row
+            .help
+            .replace('\'', "")
+            .replace(['[', ']'], "")
+            .replace(':', "\\:");
+        for name in row.spelled() {
+            let values = ":value:_files".repeat(row.takes);
+            let _ = writeln!(text, "  '{name}[{help}]{values}' \\");
+        }
+    }
+    text + "  '*::program:_normal'\n"
+}
+
+/// … of fish.
+fn fish(table: &Table, command: &str) -> String {
+    let mut text = String::new();
+    for row in table.shown() {
+        let help = row.help.replace('\'', "");
+        let needs = if row.takes > 0 { " -r" } else { "" };
+        for name in &row.names {
+            let kind = if name.len() == 1 { "-s" } else { "-l" };
+            let _ = writeln!(
+                text,
+                "complete -c {command} {kind} '{name}'{needs} -d '{help}'"
+            );
+        }
+    }
+    text
+}
+
+/// Where to put the package.
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The folder that gets the package. Default: deb in cargo's target folder.
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Also unpacks it somewhere else, and builds and runs a program there.
+    #[arg(long)]
+    check: bool,
+}
+
+/// Makes a package of Debian that installs Weft below `/opt/weft`; prints its path.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let built = dist::lay_out(None)?;
+    let home = target(&root()?).join("deb");
+    let out = arguments.out.as_deref().unwrap_or(&home);
+    fs::create_dir_all(out).with_context(|| format!("cannot make {}", out.display()))?;
+    let package = pack(&built, out)?;
+    if arguments.check {
+        check(&package)?;
+    }
+    println!("{}", package.display());
+    Ok(())
+}
+
+/// Packs an installation into the folder `out`.
+fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
+    let root = root()?;
+    let tree = tempfile::tempdir().context("a folder for the package")?;
+    let prefix = tree.path().join("opt/weft");
+    dist::copy_tree(built, &prefix)?;
+    // Copies of links would be copies of the program.
+    for (folder, file) in [("bin", "weft"), ("lib", "libmpi_abi.so.1")] {
+        for entry in fs::read_dir(built.join(folder))? {
+            let entry = entry?;
+            if entry.file_type()?.is_symlink() {
+                let to = prefix.join(folder).join(entry.file_name());
+                fs::remove_file(&to)?;
+                std::os::unix::fs::symlink(fs::read_link(entry.path())?, to)?;
+            }
+        }
+        let _ = Command::new("strip")
+            .arg("--strip-unneeded")
+            .arg(prefix.join(folder).join(file))
+            .status();
+    }
+    let documents = tree.path().join("usr/share/doc/weft");
+    fs::create_dir_all(&documents)?;
+    fs::copy(root.join("LICENSE-MIT"), documents.join("copyright"))?;
+    let machine = output(Command::new("dpkg").arg("--print-architecture"))?;
+    let machine = machine.trim();
+    write(
+        &tree.path().join("DEBIAN/control"),
+        &format!(
+            "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The maintainers of Weft <weft@localhost>\n\
+             Section: net\nPriority: optional\nDepends: libc6\nRecommends: libhwloc15\nSuggests: gcc\n\
+             Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \
+             implementations of MPI.\n"
+        ),
+    )?;
+    let package = out.join(format!("weft_{VERSION}_{machine}.deb"));
+    let mut command = Command::new("dpkg-deb");
+    command.args(["--build", "--root-owner-group", "-Zgzip"]);
+    output(command.arg(tree.path()).arg(&package))?;
+    Ok(package)
+}
+
+/// Unpacks the package, and builds and runs a program with what is in it.
+fn check(package: &Path) -> Result<()> {
+    let folder = tempfile::tempdir().context("a folder to unpack to")?;
+    output(
+        Command::new("dpkg-deb")
+            .arg("-x")
+            .arg(package)
+            .arg(folder.path()),
+    )?;
+    let bin = folder.path().join("opt/weft/bin");
+    let program = folder.path().join("program");
+    let source = root()?.join("tests/programs/ring.c");
+    output(
+        Command::new(bin.join("mpicc"))
+            .arg(source)
+            .arg("-o")
+            .arg(&program),
+    )?;
+    output(
+        Command::new(bin.join("mpiexec"))
+            .args(["-n", "3"])
+            .arg(&program),
+    )?;
+    Ok(())
+}
+
+/// What a command says that must succeed.
+fn output(command: &mut Command) -> Result<String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let ended = command
+        .output()
+        .with_context(|| format!("cannot start {name}"))?;
+    if !ended.status.success() {
+        bail!(
+            "{name} failed ({}): {}",
+            ended.status,
+            String::from_utf8_lossy(&ended.stderr)
+        );
+    }
+    Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An installation that was moved is found where it is, by pkg-config and CMake, if those are here.
+    #[test]
+    fn other_tools_find_an_installation_where_it_lies() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let prefix = folder.path().join("prefix");
+        lay_out(&prefix).expect("laid out");
+        for (_, file) in FILES {
+            let file = prefix.join(file.replace("@VERSION@", VERSION));
+            let text = fs::read_to_string(&file).expect("it is there");
+            assert!(!text.contains("@VERSION@"), "{}", file.display());
+        }
+        let moved = folder.path().join("moved");
+        fs::rename(&prefix, &moved).expect("moved");
+        let pkg_config = Command::new("pkg-config")
+            .env("PKG_CONFIG_PATH", moved.join("lib/pkgconfig"))
+            .args(["--cflags", "--libs", "weft"])
+            .output();
+        if let Ok(found) = pkg_config {
+            let text = String::from_utf8_lossy(&found.stdout).into_owned();
+            assert!(
+                text.contains("-lmpi_abi") && text.contains("moved"),
+                "{found:?}"
+            );
+        }
+        let project = folder.path().join("project");
+        fs::create_dir(&project).expect("a folder");
+        let list = "cmake_minimum_required(VERSION 3.13)\nproject(x NONE)\nfind_package(Weft REQUIRED)\n\
+                    get_target_property(where Weft::MPI IMPORTED_LOCATION)\nmessage(STATUS \"at ${where}\")\n";
+        fs::write(project.join("CMakeLists.txt"), list).expect("written");
+        let cmake = Command::new("cmake")
+            .arg(format!("-DCMAKE_PREFIX_PATH={}", moved.display()))
+            .args(["-S", ".", "-B", "build"])
+            .current_dir(&project)
+            .output();
+        if let Ok(found) = cmake {
+            let text = String::from_utf8_lossy(&found.stdout).into_owned();
+            let place = moved.join("lib/libmpi_abi.so.1");
+            assert!(
+                text.contains(&format!("at {}", place.display())),
+                "{found:?}"
+            );
+        }
+    }
+
+    /// Whatever --help shows has its line in the manual and its word in the completions.
+    #[test]
+    fn pages_and_completions_have_all_options() {
+        let folder = tempfile::tempdir().expect("a folder");
+        lay_out(folder.path()).expect("laid out");
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+        let manual = read("share/man/man1/mpiexec.1");
+        let bash = read("share/bash-completion/completions/mpiexec");
+        let (zsh, fish) = (
+            read("share/zsh/site-functions/_mpiexec"),
+            read("share/fish/vendor_completions.d/mpiexec.fish"),
+        );
+        for option in ["bind-to", "timeout", "hosts", "tag-output"] {
+            assert!(manual.contains(&roff(&format!("--{option}"))), "{option}");
+            assert!(bash.contains(&format!("--{option}")), "{option}");
+            assert!(zsh.contains(&format!("'--{option}[")), "{option}");
+            assert!(fish.contains(&format!("-l '{option}'")), "{option}");
+        }
+        if let Ok(read) = Command::new("bash")
+            .arg("-n")
+            .arg(
+                folder
+                    .path()
+                    .join("share/bash-completion/completions/mpiexec"),
+            )
+            .status()
+        {
+            assert!(read.success(), "{bash}");
+        }
+    }
+}

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use crate::allocation::{self, Found};
 use crate::check_mode::{self, CheckMode};
 use crate::mapping::Allocation;
+use crate::profile::ProfileRequest;
 use host_request::HostRequest;
 use values::list;
 use values::{
@@ -49,6 +50,8 @@ enum Effect {
     Fabric,
     Encrypt,
     Check,
+    Profile,
+    Timeline,
     Quiet,
     Verbose,
     Help,
@@ -180,6 +183,8 @@ pub struct CommandLine {
     pub universe: Option<u32>,
     /// Who reads standard input.
     pub input: Input,
+    /// What is to be made of the profile of the ranks.
+    pub profile: ProfileRequest,
     /// Whether options that are ignored are not mentioned.
     pub quiet: bool,
     /// Whether to tell what is started.
@@ -302,6 +307,7 @@ impl Table {
             return Err("there are options, but no program, at the end of the command line".into());
         }
         for_all.hosts.settle(&mut line, find)?;
+        for_all.variables.extend(line.profile.variable());
         for program in &mut line.programs {
             if program.folder.is_none() {
                 program.folder.clone_from(&for_all.folder);
@@ -478,6 +484,8 @@ impl OptionRow {
                     .variables
                     .push((check_mode::VARIABLE.into(), text.into()));
             }
+            Effect::Profile => line.profile.table = Some(values.first().map(PathBuf::from)),
+            Effect::Timeline => line.profile.timeline = Some(PathBuf::from(&values[0])),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,

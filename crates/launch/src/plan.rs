@@ -18,6 +18,7 @@ use crate::bootstrap::{Names, foreign_variables};
 use crate::linkage;
 use crate::mapping::Allocation;
 use crate::options::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
+use crate::profile::ProfileRequest;
 
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
 /// program that dies at each start. Each costs address space for its lanes.
@@ -47,6 +48,8 @@ pub struct Plan {
     pub universe: u32,
     /// Who reads standard input.
     pub input: Input,
+    /// What is to be made of the profile of the ranks.
+    pub profile: ProfileRequest,
     /// Whether to tell what is started and how it ended.
     pub verbose: bool,
     /// Whether to tell how each rank ended.
@@ -187,6 +190,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if total > 1 {
         programs.iter().try_for_each(refuse_foreign)?;
     }
+    line.profile.check().map_err(|text| error(2, text))?;
     Ok(Plan {
         programs,
         tags: line.tags,
@@ -195,6 +199,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         on_deadlock: line.on_deadlock,
         universe,
         input: line.input,
+        profile: line.profile,
         verbose: line.verbose,
         exit_codes: line.exit_codes || line.verbose,
         allocation: line.allocation,

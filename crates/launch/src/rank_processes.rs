@@ -40,6 +40,7 @@ use crate::exchange::{Exchange, PublishedValue};
 use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
+use crate::profile::{ProfileMemory, RankRecord};
 use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
@@ -252,6 +253,8 @@ pub struct RankProcesses {
     direct: bool,
     /// Those that were started, by local rank.
     ranks: Vec<Rank>,
+    /// The memory of their profiles, also of those that have ended.
+    profiles: Vec<(u32, ProfileMemory)>,
     exchange: Exchange,
     /// The ranks wait at a fence for those of other hosts.
     at_fence: bool,
@@ -281,6 +284,7 @@ impl RankProcesses {
             others,
             direct,
             ranks: Vec::new(),
+            profiles: Vec::new(),
             at_fence: false,
             abort_told: false,
         })
@@ -298,6 +302,7 @@ impl RankProcesses {
             others: None,
             direct: true,
             ranks: Vec::new(),
+            profiles: Vec::new(),
             at_fence: false,
             abort_told: false,
         };
@@ -383,7 +388,10 @@ impl RankProcesses {
                 control,
                 lifeline,
                 outputs,
+                profile,
             } = spawned;
+            self.profiles
+                .extend(profile.map(|memory| (numbers.rank, memory)));
             self.ranks
                 .push(Rank::new(numbers, process, control, lifeline));
             started.push(Started {
@@ -413,9 +421,11 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
+            profile,
         } = Spawner::new(&self.segment.descriptor, self.direct)
             .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))
             .map_err(|error| error.to_string())?;
+        self.profiles.extend(profile.map(|memory| (rank, memory)));
         self.ranks[local] = Rank::new(numbers, process, control, lifeline);
         Ok(Started {
             rank,
@@ -473,8 +483,11 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
+            profile,
         } = Spawner::new(&self.segment.descriptor, false)
             .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null()))?;
+        self.profiles
+            .extend(profile.map(|memory| (numbers.number(), memory)));
         let rank = Rank::new(numbers, process, control, lifeline);
         match self.ranks.get_mut(place as usize) {
             Some(old) => *old = rank,
@@ -524,6 +537,15 @@ impl RankProcesses {
         if !processes.is_empty() {
             tree::signal_below(process::SIGKILL, &processes);
         }
+    }
+
+    /// What the ranks have written about where their time goes. To be called once they have ended.
+    pub fn take_profiles(&mut self) -> Vec<RankRecord> {
+        let profiles = std::mem::take(&mut self.profiles);
+        let records = profiles.into_iter();
+        records
+            .filter_map(|(rank, memory)| memory.read(rank))
+            .collect()
     }
 
     /// Answers a rank that has asked something of the job.

@@ -110,6 +110,8 @@ use runs::Runs;
 use unexpected::{UnexpectedId, UnexpectedStore};
 use waiters::Waiters;
 
+use crate::wait_times::WaitListener;
+
 pub(crate) use at_once::Asked;
 pub use at_once::Received;
 pub(crate) use inquiry::WaitsListener;
@@ -152,6 +154,7 @@ struct Core {
     counters: Arc<Counters>,
     events: Events,
     inquiry: Inquiry,
+    wait_listener: Option<&'static dyn WaitListener>,
 }
 
 /// One rank's engine.
@@ -215,6 +218,7 @@ impl Engine {
                 counters,
                 events: Events::default(),
                 inquiry: Inquiry::default(),
+                wait_listener: None,
             },
             outbox: Outbox::new(peers as usize),
             tells_losses: false,
@@ -338,6 +342,11 @@ impl Engine {
     /// Has somebody hear what this rank waits for, when an inquiry asks.
     pub(crate) fn hear_waits(&mut self, listener: WaitsListener) {
         self.core.inquiry.listen(listener);
+    }
+
+    /// Has somebody hear when calls wait.
+    pub(crate) fn time_waits(&mut self, listener: &'static dyn WaitListener) {
+        self.core.wait_listener = Some(listener);
     }
 
     /// From this size on a message is pulled.

@@ -14,6 +14,7 @@ use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
 use crate::rma::HelperSlot;
+use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
 
 /// One rank.
@@ -311,6 +312,11 @@ impl Process {
     /// without the engine, by a thread that waits.
     pub fn hear_waits(&self, listener: impl Fn(RankWaits) + Send + Sync + 'static) {
         self.lock().hear_waits(Arc::new(listener));
+    }
+
+    /// Has somebody hear whenever a call waits: see [`wait_times`](crate::wait_times).
+    pub fn time_waits(&self, listener: &'static dyn WaitListener) {
+        self.lock().time_waits(listener);
     }
 
     /// The bytes up to which a message goes with its envelope.

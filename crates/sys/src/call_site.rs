@@ -36,6 +36,25 @@ impl From<&'static Location<'static>> for CallSite {
 }
 
 impl CallSite {
+    /// The place at which a call returns to this address.
+    #[must_use]
+    pub fn at(back: usize) -> Self {
+        Self(Place::Return(back))
+    }
+
+    /// The place as file and offset, which needs no debug information: `heat+0x1f2a`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        match self.0 {
+            Place::Return(address) => {
+                let (object, offset) =
+                    object_of(address).unwrap_or_else(|| ("?".to_owned(), address));
+                format!("{object}+{offset:#x}")
+            }
+            Place::Known(_) => self.describe(),
+        }
+    }
+
     /// The place that called the shared library which this code is part of. `None` if it is part of the program itself,
     /// which has [`Location::caller`], or if the stack cannot be unwound.
     #[must_use]

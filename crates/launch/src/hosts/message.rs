@@ -17,7 +17,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 6;
+pub const RELEASE: u32 = 7;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -74,6 +74,11 @@ pub enum ToAgent {
     EndRanks {
         /// Which.
         ranks: Vec<u32>,
+    },
+    /// Say what your clock says.
+    AskClock {
+        /// What ours said.
+        asked: u64,
     },
     /// Hand this signal on.
     Signal {
@@ -166,6 +171,22 @@ pub enum FromAgent {
     },
     /// It is recorded where processes are.
     AddressesRecorded,
+    /// What the clock here says, in nanoseconds, as was asked.
+    Clock {
+        /// What the other one said.
+        asked: u64,
+        /// What this one says.
+        now: u64,
+    },
+    /// A part of what a rank has recorded of where its time goes.
+    Profile {
+        /// Whose.
+        rank: u32,
+        /// The part.
+        piece: Vec<u8>,
+        /// It is the last one.
+        last: bool,
+    },
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,
     /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
@@ -261,6 +282,8 @@ pub struct Assignment {
     pub first_later: u32,
     /// How many processes the job may have.
     pub capacity: u32,
+    /// Whether the ranks record where their time goes, and how much.
+    pub profile: Option<String>,
 }
 
 /// A [`Program`] as it travels.
@@ -345,6 +368,7 @@ mod tests {
             room: 0,
             first_later: 0,
             capacity: 0,
+            profile: None,
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

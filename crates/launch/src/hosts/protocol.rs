@@ -22,6 +22,8 @@ use super::message::{Assignment, FromAgent, Hello, Room, ToAgent, Told};
 pub const LONGEST: usize = 1 << 20;
 /// Longest text of an agent in bytes: a reason, the text of an abort, the name of its host.
 const TEXT: usize = 16 << 10;
+/// Longest profile of a rank in bytes: as many events as there is room for, of all threads.
+const LONGEST_PROFILE: usize = 64 << 20;
 /// Most ranks that one may offer.
 const RANKS: u32 = 9_999;
 
@@ -58,6 +60,9 @@ struct Assigned {
     asked_room: u32,
     asked_start: Vec<Vec<u32>>,
     asked_record: u32,
+    asked_clock: u32,
+    /// Bytes of profiles that may still come.
+    profile_left: usize,
 }
 
 #[derive(Debug)]
@@ -104,6 +109,7 @@ impl Protocol {
             }
             (ToAgent::Fenced, Phase::Assigned(assigned)) => assigned.at_fence = false,
             (ToAgent::AskRoom, Phase::Assigned(assigned)) => assigned.asked_room += 1,
+            (ToAgent::AskClock { .. }, Phase::Assigned(assigned)) => assigned.asked_clock += 1,
             (ToAgent::RecordAddresses { .. }, Phase::Assigned(assigned)) => {
                 assigned.asked_record += 1;
             }
@@ -175,6 +181,11 @@ impl Assigned {
             asked_room: 0,
             asked_start: Vec::new(),
             asked_record: 0,
+            asked_clock: 0,
+            profile_left: match &assignment.profile {
+                Some(_) => (assignment.ranks.len() + assignment.room as usize) * LONGEST_PROFILE,
+                None => 0,
+            },
         }
     }
 
@@ -346,6 +357,23 @@ impl Assigned {
                 }
                 None => Err("it has recorded where processes are, and was not told".into()),
             },
+            FromAgent::Clock { .. } => match self.asked_clock.checked_sub(1) {
+                Some(left) => {
+                    self.asked_clock = left;
+                    Ok(())
+                }
+                None => Err("it says what its clock says, and was not asked".into()),
+            },
+            FromAgent::Profile { rank, piece, .. } => {
+                self.own(*rank)?;
+                match self.profile_left.checked_sub(piece.len()) {
+                    Some(left) => {
+                        self.profile_left = left;
+                        Ok(())
+                    }
+                    None => Err("it sends more of profiles than its ranks can write".into()),
+                }
+            }
             FromAgent::Hello(_)
             | FromAgent::Leaving { .. }
             | FromAgent::Ended { .. }

@@ -2,6 +2,7 @@
 
 mod distribution;
 mod input;
+mod profiles;
 mod spawning;
 
 use std::collections::BTreeSet;
@@ -29,9 +30,11 @@ use crate::hosts::token;
 use crate::mapping::{Allocation, HostSlots, distribute};
 use crate::options::Input;
 use crate::plan::{Plan, Program};
+use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
+use profiles::RemoteProfiles;
 use spawning::{Consequences, Host, RemoteSpawning};
 
 /// How long the last word to each may take.
@@ -53,6 +56,7 @@ pub struct RemoteHosts<'a> {
     spawning: RemoteSpawning,
     /// Those that run.
     later: BTreeSet<u32>,
+    profiles: RemoteProfiles,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -72,6 +76,7 @@ impl<'a> RemoteHosts<'a> {
             exchange: Exchange::new(0),
             spawning: RemoteSpawning::new(plan),
             later: BTreeSet::new(),
+            profiles: RemoteProfiles::default(),
         })
     }
 
@@ -181,9 +186,17 @@ impl<'a> RemoteHosts<'a> {
                 room,
                 first_later: size + host * room,
                 capacity,
+                profile: self
+                    .plan
+                    .profile
+                    .variable()
+                    .and_then(|(_, value)| value.into_string().ok()),
             };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
+            if self.plan.profile.is_any() {
+                self.agents.say(agent, &RemoteProfiles::ask_clock());
+            }
         }
         true
     }
@@ -338,6 +351,15 @@ impl<'a> RemoteHosts<'a> {
             FromAgent::AddressesRecorded => {
                 let then = self.spawning.recorded(agent);
                 self.carry_out(then, events);
+            }
+            FromAgent::Clock { asked, now } => {
+                if self.profiles.hear_clock(agent, asked, now) {
+                    self.agents.say(agent, &RemoteProfiles::ask_clock());
+                }
+            }
+            FromAgent::Profile { rank, piece, last } => {
+                let host = self.name(agent).to_owned();
+                self.profiles.hear(agent, &host, rank, (&piece, last));
             }
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
@@ -522,6 +544,10 @@ impl RankHosts for RemoteHosts<'_> {
 
     fn read_rest(&mut self) -> Vec<Event> {
         Vec::new()
+    }
+
+    fn take_profiles(&mut self) -> Vec<RankRecord> {
+        self.profiles.take()
     }
 
     fn part(&mut self, code: u8) {

@@ -1,0 +1,86 @@
+//! Messages of a timeline: which receive belongs to which send.
+//!
+//! Messages with the same sender, receiver, communicator and tag are received in the order in which they were sent, by receives in
+//! the order in which they were posted (MPI 5.0, section 3.5): the n-th of the one belongs to the n-th of the other. Where old events
+//! have given way they are counted from the end. What does not fit (other bytes, received before it was sent) gets no arrow.
+
+use std::collections::BTreeMap;
+
+use super::layout::EventKind;
+use super::record::{EventRecord, RankRecord};
+
+/// A message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Message<'a> {
+    /// Who has sent it.
+    pub from: u32,
+    /// When.
+    pub sent: &'a EventRecord,
+    /// Who has received it.
+    pub to: u32,
+    /// When.
+    pub received: &'a EventRecord,
+}
+
+/// Sender, receiver, context and tag.
+type Key = (u32, u32, u32, i32);
+
+/// All that were sent and received.
+#[must_use]
+pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
+    let mut sent: BTreeMap<Key, Vec<&EventRecord>> = BTreeMap::new();
+    let mut received: BTreeMap<Key, Vec<&EventRecord>> = BTreeMap::new();
+    for record in records {
+        for event in record.events() {
+            let Some(peer) = event.peer else {
+                continue;
+            };
+            let (me, context, tag) = (record.rank, event.context, event.tag);
+            match event.kind {
+                EventKind::Sent => sent
+                    .entry((me, peer, context, tag))
+                    .or_default()
+                    .push(event),
+                EventKind::Received => received
+                    .entry((peer, me, context, tag))
+                    .or_default()
+                    .push(event),
+                EventKind::Call | EventKind::Waited | EventKind::Slept => {}
+            }
+        }
+    }
+    let dropped = |rank: u32| {
+        let record = records.iter().find(|record| record.rank == rank);
+        record.is_some_and(|record| record.dropped() > 0)
+    };
+    let mut found = Vec::new();
+    for (key, sends) in &mut sent {
+        let Some(receives) = received.get_mut(key) else {
+            continue;
+        };
+        sends.sort_by_key(|event| event.begun);
+        receives.sort_by_key(|event| event.begun);
+        if dropped(key.0) || dropped(key.1) {
+            let both = sends.len().min(receives.len());
+            sends.drain(..sends.len() - both);
+            receives.drain(..receives.len() - both);
+        }
+        let pairs = sends.iter().zip(receives.iter());
+        let fits = |sent: &EventRecord, received: &EventRecord| {
+            received.ended >= sent.begun
+                && received
+                    .bytes
+                    .zip(sent.bytes)
+                    .is_none_or(|(one, other)| one == other)
+        };
+        found.extend(pairs.filter(|(sent, received)| fits(sent, received)).map(
+            |(sent, received)| Message {
+                from: key.0,
+                sent,
+                to: key.1,
+                received,
+            },
+        ));
+    }
+    found
+}

@@ -257,6 +257,7 @@ mod tests {
             index,
             over_tcp: Some(index + 2),
             encrypted: (role == Role::Ours).then_some(4),
+            recording: (role == Role::Ours).then_some(5),
             hydra: (role == Role::Peer).then(|| "mpiexec.hydra".into()),
             name: name.into(),
             role,

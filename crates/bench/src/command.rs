@@ -171,14 +171,21 @@ fn measure(
     // Each a second time, told to use TCP between ranks of one host.
     let over_tcp = implementations.iter().map(Implementation::over_tcp);
     let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
-    let all: Vec<Implementation> = implementations
+    let mut all: Vec<Implementation> = implementations
         .iter()
         .cloned()
         .chain(over_tcp)
         .chain(over_tcp_encrypted)
         .collect();
-    // Ours alone is ever encrypted.
+    // Ours alone is ever encrypted, or records what it does.
     let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
+    let recording = implementations
+        .iter()
+        .find_map(Implementation::recording)
+        .map(|both| {
+            all.extend(both);
+            all.len() - 2
+        });
     let (programs, said) = discovery.programs()?;
     let mut harness = Harness::new(&all, programs, cores, effort, seed);
     for remark in said {
@@ -188,7 +195,7 @@ fn measure(
     let (participants, measured) = participants(
         &mut harness,
         implementations,
-        encrypted,
+        (encrypted, recording),
         cores,
         &mut remarks,
     );
@@ -241,11 +248,11 @@ fn measure(
 }
 
 /// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
-/// the harness has ours told to encrypt; behind the implementations it has each told to use TCP.
+/// the harness has ours told to encrypt, `recording` where it has ours told to record; behind the implementations it has each told to use TCP.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
-    encrypted: Option<usize>,
+    (encrypted, recording): (Option<usize>, Option<usize>),
     cores: usize,
     remarks: &mut Vec<String>,
 ) -> (Participants, Vec<MeasuredImplementation>) {
@@ -266,6 +273,7 @@ fn participants(
                     index,
                     over_tcp: Some(implementations.len() + index),
                     encrypted: encrypted.filter(|_| role == Role::Ours),
+                    recording: recording.filter(|_| role == Role::Ours),
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

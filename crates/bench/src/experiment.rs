@@ -89,6 +89,8 @@ pub struct MpiImplementation {
     pub over_tcp: Option<usize>,
     /// Index of the same told to encrypt that, if it can.
     pub encrypted: Option<usize>,
+    /// Index of the same told to make a profile; the next one is told to make a timeline.
+    pub recording: Option<usize>,
     /// Its launcher, if that starts ranks of others, too.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.

@@ -48,6 +48,8 @@ pub struct Implementation {
     over_tcp: bool,
     /// … encrypted.
     encrypted: bool,
+    /// The option by which the launcher has ranks record what they do.
+    recording: Option<&'static [&'static str]>,
 }
 
 impl Implementation {
@@ -84,6 +86,7 @@ impl Implementation {
             program,
             over_tcp: false,
             encrypted: false,
+            recording: None,
         })
     }
 
@@ -102,6 +105,18 @@ impl Implementation {
         (self.role == Role::Ours).then(|| Implementation {
             encrypted: true,
             ..self.over_tcp()
+        })
+    }
+
+    /// Ours twice more: told to make a profile, and a timeline, which nobody reads.
+    #[must_use]
+    pub fn recording(&self) -> Option<[Implementation; 2]> {
+        const OPTIONS: [&[&str]; 2] = [&["--profile=/dev/null"], &["--timeline", "/dev/null"]];
+        (self.role == Role::Ours).then(|| {
+            OPTIONS.map(|options| Implementation {
+                recording: Some(options),
+                ..self.clone()
+            })
         })
     }
 
@@ -133,6 +148,7 @@ impl Implementation {
         if self.encrypted {
             command.arg("--encrypt");
         }
+        command.args(self.recording.unwrap_or_default());
         command.arg(&self.program).stdin(Stdio::null());
         command
     }

@@ -105,6 +105,7 @@ impl ProfileRequest {
                 "there is no profile: no rank has initialised MPI by Weft's libmpi_abi".to_owned(),
             );
         }
+        messages::align(&mut records);
         if let Some(file) = &self.timeline {
             let result = File::create(file).and_then(|file| {
                 let mut out = BufWriter::new(file);

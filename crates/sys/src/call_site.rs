@@ -78,25 +78,33 @@ impl CallSite {
     #[must_use]
     pub fn entry_point() -> Option<String> {
         let own = own_code()?;
-        let mut last = None;
+        let (mut last, mut within) = (None, None);
         let mut left = FRAMES;
         backtrace::trace(|frame| {
             let address = frame.ip() as usize;
             left -= 1;
             let inside = own.contains(&address);
             if inside {
-                last = Some(address);
+                within = last.replace(address);
             }
             inside && left > 0
         });
-        let mut found = None;
-        backtrace::resolve(last? as *mut c_void, |symbol| {
-            // What is inlined comes first.
-            found = symbol
-                .name()
-                .map(|name| format!("{name:#}"))
-                .or(found.take());
-        });
+        let name_of = |address: usize| {
+            let mut found = None;
+            backtrace::resolve(address as *mut c_void, |symbol| {
+                // What is inlined comes first.
+                found = symbol
+                    .name()
+                    .map(|name| format!("{name:#}"))
+                    .or(found.take());
+            });
+            found
+        };
+        let found = match (name_of(last?), within) {
+            // What a profiled program is led through.
+            (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
+            (found, _) => found,
+        };
         // What an entry point has jumped to has its name as well.
         let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
             Some(name) if name.starts_with("MPI") => name.to_owned(),

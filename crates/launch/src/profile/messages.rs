@@ -3,6 +3,8 @@
 //! Messages with the same sender, receiver, communicator and tag are received in the order in which they were sent, by receives in
 //! the order in which they were posted (MPI 5.0, section 3.5): the n-th of the one belongs to the n-th of the other. Where old events
 //! have given way they are counted from the end. What does not fit (other bytes, received before it was sent) gets no arrow.
+//!
+//! Between hosts messages say more of the clocks than these: none was received before it was sent.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +55,10 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         let record = records.iter().find(|record| record.rank == rank);
         record.is_some_and(|record| record.dropped() > 0)
     };
+    let hosts: BTreeMap<u32, &str> = records
+        .iter()
+        .map(|record| (record.rank, record.host.as_str()))
+        .collect();
     let mut found = Vec::new();
     for (key, sends) in &mut sent {
         let Some(receives) = received.get_mut(key) else {
@@ -66,8 +72,9 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
             receives.drain(..receives.len() - both);
         }
         let pairs = sends.iter().zip(receives.iter());
+        let is_far = hosts.get(&key.0) != hosts.get(&key.1);
         let fits = |sent: &EventRecord, received: &EventRecord| {
-            received.ended >= sent.begun
+            (is_far || received.ended >= sent.begun)
                 && received
                     .bytes
                     .zip(sent.bytes)
@@ -83,4 +90,44 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         ));
     }
     found
+}
+
+/// Sets the clocks of other hosts so that no message to or from the first one was received before it was sent. What was measured
+/// between launchers is wrong by microseconds; this makes it no worse.
+pub fn align(records: &mut [RankRecord]) {
+    let Some(first) = records.first().map(|record| record.host.clone()) else {
+        return;
+    };
+    let host_of: BTreeMap<u32, String> = records
+        .iter()
+        .map(|record| (record.rank, record.host.clone()))
+        .collect();
+    // Of each other host: how far its clock must be moved on at least, and may be at most.
+    let mut bounds: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for message in pairs(records) {
+        let (Some(from), Some(to)) = (host_of.get(&message.from), host_of.get(&message.to)) else {
+            continue;
+        };
+        let spare = message
+            .received
+            .ended
+            .wrapping_sub(message.sent.begun)
+            .cast_signed();
+        let others = (i64::MIN, i64::MAX);
+        if *from == first && *to != first {
+            let bound = bounds.entry(to).or_insert(others);
+            bound.0 = bound.0.max(spare.saturating_neg());
+        } else if *to == first && *from != first {
+            let bound = bounds.entry(from).or_insert(others);
+            bound.1 = bound.1.min(spare);
+        }
+    }
+    for record in records {
+        if let Some(&(least, most)) = bounds.get(record.host.as_str()) {
+            // Clocks that run unevenly may ask for both: then nothing is right.
+            if least <= most {
+                record.shift(0.clamp(least, most));
+            }
+        }
+    }
 }

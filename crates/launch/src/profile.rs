@@ -39,7 +39,7 @@ use weft_sys::{Mapping, MemoryFile, descriptor};
 
 use crate::bootstrap::Names;
 
-pub use record::RankRecord;
+pub use record::{Clock, Moment, RankRecord};
 use summary::Summary;
 
 /// The variable by which ranks are told what to record.
@@ -201,7 +201,7 @@ impl ProfileMemory {
 
     /// What a rank has written; `None` if it has not begun to.
     #[must_use]
-    pub fn read(&self, rank: u32) -> Option<RankRecord> {
-        record::read(&self.file, self.timeline, rank)
+    pub fn read(&self, rank: u32, clock: &Clock) -> Option<RankRecord> {
+        record::read(&self.file, self.timeline, rank, clock)
     }
 }

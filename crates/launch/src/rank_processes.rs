@@ -40,7 +40,7 @@ use crate::exchange::{Exchange, PublishedValue};
 use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
-use crate::profile::{ProfileMemory, RankRecord};
+use crate::profile::{Clock, Moment, ProfileMemory, RankRecord};
 use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
@@ -255,6 +255,8 @@ pub struct RankProcesses {
     ranks: Vec<Rank>,
     /// The memory of their profiles, also of those that have ended.
     profiles: Vec<(u32, ProfileMemory)>,
+    /// When this was prepared.
+    prepared: Moment,
     exchange: Exchange,
     /// The ranks wait at a fence for those of other hosts.
     at_fence: bool,
@@ -285,6 +287,7 @@ impl RankProcesses {
             direct,
             ranks: Vec::new(),
             profiles: Vec::new(),
+            prepared: Moment::now(),
             at_fence: false,
             abort_told: false,
         })
@@ -303,6 +306,7 @@ impl RankProcesses {
             direct: true,
             ranks: Vec::new(),
             profiles: Vec::new(),
+            prepared: Moment::now(),
             at_fence: false,
             abort_told: false,
         };
@@ -542,9 +546,10 @@ impl RankProcesses {
     /// What the ranks have written about where their time goes. To be called once they have ended.
     pub fn take_profiles(&mut self) -> Vec<RankRecord> {
         let profiles = std::mem::take(&mut self.profiles);
+        let clock = Clock::since(self.prepared);
         let records = profiles.into_iter();
         records
-            .filter_map(|(rank, memory)| memory.read(rank))
+            .filter_map(|(rank, memory)| memory.read(rank, &clock))
             .collect()
     }
 

@@ -11,7 +11,7 @@ use weft_launch::profile::layout::{
     MOST_THREADS, SITES, SITES_AT, START, WAIT_WORDS, WAITS, WAITS_AT, area, head, site,
 };
 use weft_sys::call_site::CallSite;
-use weft_sys::clock::{Stopwatch, monotonic};
+use weft_sys::clock::Stopwatch;
 
 use super::messages::Pending;
 use super::{CALLS, add};
@@ -168,8 +168,6 @@ impl Recorder {
             .map(|(number, words)| Area { number, words })
             .collect::<Vec<_>>()
             .leak();
-        words[head::CLOCK].store(monotonic(), Ordering::Relaxed);
-        words[head::TICKS].store(stopwatch.read(), Ordering::Relaxed);
         words[head::MAGIC].store(layout::MAGIC, Ordering::Relaxed);
         Some(Self {
             words,

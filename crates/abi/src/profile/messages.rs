@@ -162,8 +162,8 @@ unsafe fn request_at(address: usize) -> usize {
 pub struct Watched {
     /// Where their requests stand, and which they are.
     requests: Vec<(usize, usize)>,
-    /// Statuses, if the call was given none.
-    statuses: Vec<c::Status>,
+    /// Memory of the statuses that the call was given in place of none.
+    _statuses: Vec<c::Status>,
 }
 
 impl Watched {
@@ -211,7 +211,10 @@ impl Watched {
                 }
             }
         }
-        Some(Self { requests, statuses })
+        Some(Self {
+            requests,
+            _statuses: statuses,
+        })
     }
 
     /// Notes those that the call has completed.

@@ -21,10 +21,6 @@ pub const MOST_THREADS: usize = 64;
 pub mod head {
     /// [`MAGIC`](super::MAGIC), once the rest is there.
     pub const MAGIC: usize = 0;
-    /// The stopwatch when recording began, in ticks.
-    pub const TICKS: usize = 1;
-    /// The monotonic clock at the same moment.
-    pub const CLOCK: usize = 2;
     /// How many areas are used.
     pub const THREADS: usize = 3;
     /// Bytes of texts that are used.

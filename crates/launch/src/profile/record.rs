@@ -146,8 +146,28 @@ impl RankRecord {
     }
 }
 
-/// Turns ticks of a rank into nanoseconds.
-struct Clock {
+/// A moment, as ticks and as nanoseconds. One serves all ranks of a host, so that their times compare exactly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moment {
+    ticks: u64,
+    time: u64,
+}
+
+impl Moment {
+    /// Now.
+    #[must_use]
+    pub fn now() -> Self {
+        let stopwatch = Stopwatch::new();
+        Self {
+            ticks: stopwatch.read(),
+            time: monotonic(),
+        }
+    }
+}
+
+/// Turns ticks of the ranks of this host into nanoseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Clock {
     ticks: u64,
     time: u64,
     passed_ticks: u64,
@@ -155,6 +175,18 @@ struct Clock {
 }
 
 impl Clock {
+    /// From that moment until now.
+    #[must_use]
+    pub fn since(start: Moment) -> Self {
+        let now = Moment::now();
+        Self {
+            ticks: start.ticks,
+            time: start.time,
+            passed_ticks: now.ticks.saturating_sub(start.ticks).max(1),
+            passed_time: now.time.saturating_sub(start.time).max(1),
+        }
+    }
+
     fn length(&self, ticks: u64) -> u64 {
         let scaled = u128::from(ticks) * u128::from(self.passed_time);
         u64::try_from(scaled / u128::from(self.passed_ticks)).unwrap_or(u64::MAX)
@@ -179,18 +211,16 @@ fn words(file: &MemoryFile, at: usize, count: usize) -> Option<Vec<u64>> {
 }
 
 /// What a rank has written; `None` if it has not begun to.
-pub(super) fn read(file: &MemoryFile, timeline: bool, rank: u32) -> Option<RankRecord> {
+pub(super) fn read(
+    file: &MemoryFile,
+    timeline: bool,
+    rank: u32,
+    clock: &Clock,
+) -> Option<RankRecord> {
     let start = words(file, 0, START / 8)?;
     if start[head::MAGIC] != layout::MAGIC {
         return None;
     }
-    let (ticks, time) = (start[head::TICKS], start[head::CLOCK]);
-    let clock = Clock {
-        ticks,
-        time,
-        passed_ticks: Stopwatch::new().read().saturating_sub(ticks).max(1),
-        passed_time: monotonic().saturating_sub(time).max(1),
-    };
     let text = |word: u64| {
         let (at, length) = ((word >> 32) as usize, word as u32 as usize);
         let bytes: Vec<u8> = start.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -216,8 +246,8 @@ pub(super) fn read(file: &MemoryFile, timeline: bool, rank: u32) -> Option<RankR
             let words = &all[SITES_AT + place * site::WORDS..][..site::WORDS];
             if words[site::KEY] != 0 {
                 *slot = Some(record.sites.len() as u32);
-                let mut found = site_of(words, &clock, &mut text);
-                found.waits = waits_of(&all, place, &clock);
+                let mut found = site_of(words, clock, &mut text);
+                found.waits = waits_of(&all, place, clock);
                 record.sites.push(found);
             }
         }
@@ -255,7 +285,7 @@ pub(super) fn read(file: &MemoryFile, timeline: bool, rank: u32) -> Option<RankR
             };
             let rows = ring.as_chunks::<EVENT_WORDS>().0.iter();
             thread.events = rows
-                .filter_map(|row| event_of(row, &clock, &site_at))
+                .filter_map(|row| event_of(row, clock, &site_at))
                 .collect();
         }
         record.threads.push(thread);

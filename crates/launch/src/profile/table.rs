@@ -1,4 +1,4 @@
-//! Table of a profile: the summary for people, no wider than 120 characters.
+//! Table of a profile: the summary for people, a hundred characters wide before those for whom was waited.
 
 use std::fmt::Write;
 
@@ -8,8 +8,8 @@ use super::summary::{Row, Summary, WaitedFor};
 /// Rows that are printed at most; a file in JSON has all of them.
 const MOST_ROWS: usize = 40;
 /// Widest call and place.
-const WIDEST_CALL: usize = 24;
-const WIDEST_PLACE: usize = 30;
+const WIDEST_CALL: usize = 21;
+const WIDEST_PLACE: usize = 28;
 /// Waits are told of those who have caused this part of the time waited.
 const WORTH_TELLING: f64 = 0.1;
 /// … and of so many.
@@ -84,7 +84,7 @@ fn whom(one: &WaitedFor) -> String {
         (Cause::Collective, Some(rank)) => {
             format!("rank {rank} last {}×: {how_long}", one.times)
         }
-        (Cause::Collective, None) => format!("its data: {how_long}"),
+        (Cause::Collective, None) => format!("collective: {how_long}"),
         (cause, Some(rank)) => format!("{} {rank}: {how_long}", cause.name()),
         (cause, None) => format!("{}: {how_long}", cause.name()),
     }

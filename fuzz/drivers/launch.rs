@@ -80,6 +80,7 @@ fn converse(script: &mut Script<'_>) {
                     room: 0,
                     first_later: 0,
                     capacity: 0,
+                    profile: None,
                 })),
                 4 | 5 => ToAgent::Fenced,
                 _ => ToAgent::Input {

@@ -43,7 +43,7 @@ use crate::generated::constants as k;
 use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
 use area::{Event, Token};
-use call::{Call, Kind};
+use call::{Call, Kind, Place};
 use gate::Frame;
 use messages::Watched;
 
@@ -125,6 +125,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     frame.count = u64::from(call.arguments.saturating_sub(6));
     frame.begun = 0;
     frame.token = 0;
+    frame.plain = 0;
     frame.arrival = u64::MAX;
     frame.watched = std::ptr::null_mut();
     let whole = call.whole.0.addr();
@@ -142,9 +143,15 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
         frame.arrival = unsafe { arrival(recorder, area, call, frame) };
     }
     let timed = recorder.timeline || frame.arrival != u64::MAX || area.is_due(site);
-    let token = Token::new(area.number, site, timed);
+    // SAFETY: as above.
+    let plain = !timed && unsafe { knows_its_source(call, frame) };
+    let token = Token::new(area.number, site, timed, plain);
     frame.token = token.0;
     area::set_current(token);
+    if plain {
+        frame.plain = 1;
+        return whole;
+    }
     // SAFETY: as above.
     unsafe { want_status(call, frame) };
     if timed {
@@ -213,6 +220,22 @@ unsafe fn arrival(recorder: &Recorder, area: &area::Area, call: &Call, frame: &m
     match area.keeps_arrival(number) {
         true => u64::from(context) << 32 | u64::from(number),
         false => u64::MAX,
+    }
+}
+
+/// Whether the status of the call says nothing of a sender that was waited for.
+///
+/// # Safety
+/// The frame is that of the call.
+#[inline]
+unsafe fn knows_its_source(call: &Call, frame: &Frame) -> bool {
+    match (call.kind, call.source.number()) {
+        // SAFETY: the call has this argument.
+        (Kind::Receive | Kind::Exchange, Some(place)) => unsafe {
+            frame.argument(place) as i32 != k::MPI_ANY_SOURCE
+        },
+        (Kind::Receive | Kind::Exchange | Kind::Complete, _) => call.status == Place::NONE,
+        _ => true,
     }
 }
 
@@ -390,7 +413,7 @@ impl WaitListener for Recorder {
             Awaits::Other => (Cause::Other, NOBODY),
         };
         area.wait(site, token.is_timed(), ticks);
-        if awaited == Awaits::Message(None) {
+        if awaited == Awaits::Message(None) && !token.is_plain() {
             // The call knows when it ends.
             area::add_unknown(ticks);
         } else {

@@ -41,7 +41,7 @@ struct Here {
     unknown: Cell<u64>,
 }
 
-/// A call under way: its site, and whether it is timed.
+/// A call under way: its site, whether it is timed, and whether it comes back to the gate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token(pub u64);
 
@@ -51,8 +51,9 @@ impl Token {
 
     /// A call.
     #[inline]
-    pub fn new(area: usize, site: usize, timed: bool) -> Self {
-        Self((area as u64) << 32 | (site as u64 + 1) << 1 | u64::from(timed))
+    pub fn new(area: usize, site: usize, timed: bool, plain: bool) -> Self {
+        let flags = u64::from(timed) | u64::from(plain) << 1;
+        Self((area as u64) << 32 | (site as u64 + 1) << 2 | flags)
     }
 
     /// The number of its area.
@@ -64,7 +65,13 @@ impl Token {
     /// Its site there.
     #[inline]
     pub fn site(self) -> Option<usize> {
-        ((self.0 as u32 >> 1) as usize).checked_sub(1)
+        ((self.0 as u32 >> 2) as usize).checked_sub(1)
+    }
+
+    /// Whether it does not come back to the gate.
+    #[inline]
+    pub fn is_plain(self) -> bool {
+        self.0 & 2 == 2
     }
 
     /// Whether it is timed.

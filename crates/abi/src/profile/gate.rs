@@ -9,7 +9,7 @@
 //!                                                     program
 //! ```
 //!
-//! The stack can be unwound through it, so that errors and reports name the caller as before.
+//! A call that is only counted does not come back to the gate. The stack can be unwound through it, so that errors and reports name the caller as before.
 
 use crate::c;
 
@@ -34,6 +34,8 @@ pub struct Frame {
     pub begun: u64,
     /// The collective at which it arrives, if that is kept.
     pub arrival: u64,
+    /// 1 if nothing is to be done when it has returned: it goes on without the gate.
+    pub plain: u32,
     /// The number in the job of the first member of its communicator.
     pub leader: u32,
     /// A status, for calls that were given none.
@@ -141,6 +143,21 @@ unsafe extern "C" fn gate() {
         "mov rdi, rsp",
         "call {enter}",
         "mov r11, rax",
+        "cmp dword ptr [rsp + {plain}], 0",
+        "je 4f",
+        "mov rdi, [rsp]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 16]",
+        "mov rcx, [rsp + 24]",
+        "mov r8, [rsp + 32]",
+        "mov r9, [rsp + 40]",
+        "xor eax, eax",
+        "leave",
+        ".cfi_remember_state",
+        ".cfi_def_cfa rsp, 8",
+        "jmp r11",
+        "4:",
+        ".cfi_restore_state",
         "mov rax, rsp",
         // The further arguments once more, so that the stack stays aligned.
         "mov rcx, [rax + 56]",
@@ -173,6 +190,7 @@ unsafe extern "C" fn gate() {
         "ret",
         ".cfi_endproc",
         room = const ROOM,
+        plain = const std::mem::offset_of!(Frame, plain),
         enter = sym super::enter,
         leave = sym super::leave,
     );

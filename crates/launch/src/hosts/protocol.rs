@@ -183,7 +183,7 @@ impl Assigned {
             asked_record: 0,
             asked_clock: 0,
             profile_left: match &assignment.profile {
-                Some(_) => (assignment.ranks.len() + assignment.room as usize) * LONGEST_PROFILE,
+                Some(_) => assignment.ranks.len() * LONGEST_PROFILE,
                 None => 0,
             },
         }
@@ -455,6 +455,7 @@ mod tests {
             room: 0,
             first_later: 0,
             capacity: 0,
+            profile: None,
         }))
     }
 
@@ -486,6 +487,39 @@ mod tests {
         assert_eq!(agent.heard(&hello()), Ok(()));
         agent.said(&start());
         agent
+    }
+
+    #[test]
+    fn profiles_and_clocks_are_told_by_who_was_asked() {
+        let piece = |rank, length| FromAgent::Profile {
+            rank,
+            piece: vec![0; length],
+            last: true,
+        };
+        let clock = FromAgent::Clock { asked: 1, now: 2 };
+        let mut agent = assigned();
+        assert!(
+            agent.heard(&piece(2, 1)).is_err(),
+            "no profile was asked for"
+        );
+        assert!(agent.heard(&clock).is_err());
+        agent.said(&ToAgent::AskClock { asked: 1 });
+        assert_eq!(agent.heard(&clock), Ok(()));
+        assert!(agent.heard(&clock).is_err(), "once");
+        let mut agent = Protocol::new();
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        let ToAgent::Start(mut assignment) = start() else {
+            panic!("it is one");
+        };
+        assignment.profile = Some("table".into());
+        agent.said(&ToAgent::Start(assignment));
+        assert_eq!(agent.heard(&piece(2, 1 << 20)), Ok(()));
+        assert!(agent.heard(&piece(4, 1)).is_err(), "another's rank");
+        let most = (2 * LONGEST_PROFILE) >> 20;
+        for _ in 1..most {
+            assert_eq!(agent.heard(&piece(3, 1 << 20)), Ok(()));
+        }
+        assert!(agent.heard(&piece(3, 1)).is_err(), "too much");
     }
 
     #[test]

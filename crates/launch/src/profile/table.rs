@@ -26,8 +26,8 @@ pub fn text(summary: &Summary) -> String {
     );
     let _ = writeln!(
         out,
-        "{:<WIDEST_CALL$} {:<WIDEST_PLACE$} {:>9} {:>8} {:>8} {:>8} {:>14}  {}",
-        "call", "where", "count", "bytes", "time", "waited", "max (rank)", "for whom"
+        "{:<WIDEST_CALL$} {:<WIDEST_PLACE$} {:>9} {:>8} {:>8} {:>8} {:>14}  for whom",
+        "call", "where", "count", "bytes", "time", "waited", "max (rank)"
     );
     for row in summary.calls.iter().take(MOST_ROWS) {
         let _ = writeln!(out, "{}", line(row).trim_end());

@@ -6,11 +6,12 @@ use crate::catalog;
 use crate::components;
 use crate::experiment::{Effort, Experiment, MpiImplementation, Participants};
 use crate::harness::Harness;
+use crate::hosts::HostsOnDemand;
 use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::report;
-use crate::results::{MeasuredImplementation, Results, Role};
+use crate::results::{MeasuredImplementation, Results};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -170,24 +171,30 @@ fn measure(
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
     let over_tcp = implementations.iter().map(Implementation::over_tcp);
-    let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
-    let mut all: Vec<Implementation> = implementations
+    let mut all: Vec<Implementation> = implementations.iter().cloned().chain(over_tcp).collect();
+    let mut add = |other: Option<Implementation>| {
+        other.map(|other| {
+            all.push(other);
+            all.len() - 1
+        })
+    };
+    let hosts = HostsOnDemand::default();
+    let variants: Vec<Variants> = implementations
         .iter()
-        .cloned()
-        .chain(over_tcp)
-        .chain(over_tcp_encrypted)
+        .enumerate()
+        .map(|(index, one)| Variants {
+            over_tcp: implementations.len() + index,
+            encrypted: add(one.encrypted()),
+            over_hosts: add(one.over_hosts(&hosts)),
+            recording: one.recording().and_then(|[profile, timeline]| {
+                let first = add(Some(profile));
+                add(Some(timeline));
+                first
+            }),
+        })
         .collect();
-    // Ours alone is ever encrypted, or records what it does.
-    let encrypted = (all.len() > 2 * implementations.len()).then_some(all.len() - 1);
-    let recording = implementations
-        .iter()
-        .find_map(Implementation::recording)
-        .map(|both| {
-            all.extend(both);
-            all.len() - 2
-        });
     let (programs, said) = discovery.programs()?;
-    let mut harness = Harness::new(&all, programs, cores, effort, seed);
+    let mut harness = Harness::new(&all, programs, hosts, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
@@ -195,7 +202,7 @@ fn measure(
     let (participants, measured) = participants(
         &mut harness,
         implementations,
-        (encrypted, recording),
+        &variants,
         cores,
         &mut remarks,
     );
@@ -247,12 +254,20 @@ fn measure(
     Ok(results)
 }
 
-/// What takes part: the programs, and those implementations of which two ranks run. `encrypted` is where
-/// the harness has ours told to encrypt, `recording` where it has ours told to record; behind the implementations it has each told to use TCP.
+/// Where the harness has an implementation that is told to do something else than usual.
+struct Variants {
+    over_tcp: usize,
+    encrypted: Option<usize>,
+    over_hosts: Option<usize>,
+    /// With a profile; the next one with a timeline.
+    recording: Option<usize>,
+}
+
+/// What takes part: the programs, and those implementations of which two ranks run.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
-    (encrypted, recording): (Option<usize>, Option<usize>),
+    variants: &[Variants],
     cores: usize,
     remarks: &mut Vec<String>,
 ) -> (Participants, Vec<MeasuredImplementation>) {
@@ -271,9 +286,10 @@ fn participants(
                 let (role, launch) = (implementation.role, implementation.launch_note());
                 participants.implementations.push(MpiImplementation {
                     index,
-                    over_tcp: Some(implementations.len() + index),
-                    encrypted: encrypted.filter(|_| role == Role::Ours),
-                    recording: recording.filter(|_| role == Role::Ours),
+                    over_tcp: Some(variants[index].over_tcp),
+                    encrypted: variants[index].encrypted,
+                    over_hosts: variants[index].over_hosts,
+                    recording: variants[index].recording,
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

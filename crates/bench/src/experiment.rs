@@ -91,6 +91,8 @@ pub struct MpiImplementation {
     pub encrypted: Option<usize>,
     /// Index of the same told to make a profile; the next one is told to make a timeline.
     pub recording: Option<usize>,
+    /// Index of the same on two hosts, if it is known how to start it there.
+    pub over_hosts: Option<usize>,
     /// Its launcher, if that starts ranks of others, too.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use weft_tests::{Ended, build, installation, run, scratch, tool};
+use weft_tests::{Ended, build, installation, root, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -314,6 +314,40 @@ fn fibers_have_tracks_of_their_own() {
         name.starts_with("fiber ")
     });
     assert!(fibers.count() > 2);
+}
+
+/// mpi4py, where `cargo xtask mpi4py` has built it.
+#[test]
+fn python_programs_are_profiled_as_they_are() {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), PathBuf::from);
+    let built = std::fs::read_dir(target.join("mpi4py"))
+        .into_iter()
+        .flatten();
+    let built = built.filter_map(|entry| Some(entry.ok()?.path()));
+    let Some(packages) = built.into_iter().find(|path| path.join("ready").exists()) else {
+        println!("skipped: mpi4py is not there (cargo xtask mpi4py)");
+        return;
+    };
+    let file = scratch("profile").join("python.json");
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", "2"])
+            .arg(format!("--profile={}", file.display()))
+            .arg("python3")
+            .arg(root().join("tests/programs/late.py"))
+            .env("PYTHONPATH", packages),
+        LIMIT,
+    );
+    ended.expect_success();
+    let found = read(&file);
+    let waits = ("late-sender".to_owned(), 1);
+    assert_eq!(waited_for(&found, "MPI_Mprobe"), waits, "{found:#}");
+    let place = row(&found, "MPI_Mprobe")["place"].as_str();
+    assert!(
+        place.is_some_and(|place| place.contains("MPI.") && !place.contains("__pyx")),
+        "{place:?}"
+    );
 }
 
 #[test]

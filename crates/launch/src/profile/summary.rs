@@ -89,6 +89,15 @@ struct Sums {
     waits: BTreeMap<(Cause, Option<u32>), (u64, u64)>,
 }
 
+/// The name of a function of mpi4py as people know it: `PyMPI_recv` of `__pyx_f_6mpi4py_3MPI_PyMPI_recv`.
+fn without_mangling(place: &str) -> &str {
+    const MODULE: &str = "_6mpi4py_3MPI_";
+    match place.find(MODULE) {
+        Some(at) if place.starts_with("__pyx_") => &place[at + MODULE.len()..],
+        _ => place,
+    }
+}
+
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
@@ -108,7 +117,7 @@ impl Summary {
             let site = record.sites.get(site)?;
             let place = site.place.as_deref();
             let place = place.or(named.get(&*site.object).copied());
-            let place = place.unwrap_or(&site.object).to_owned();
+            let place = without_mangling(place.unwrap_or(&site.object)).to_owned();
             Some((site.call.clone(), place))
         };
         let mut rows: BTreeMap<(String, String), Sums> = BTreeMap::new();

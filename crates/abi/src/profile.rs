@@ -178,10 +178,10 @@ unsafe extern "C" fn leave(frame: *mut Frame) {
     };
     let area = recorder.area(token.area());
     let call = &CALLS[frame.call as u32 as usize];
-    let unknown = area::take_unknown();
+    let (unknown, context) = area::take_unknown();
     if unknown != 0 {
         // SAFETY: the frame is that of the call, which has succeeded or not.
-        let peer = unsafe { source_of(call, frame) };
+        let peer = unsafe { source_of(call, frame, context) };
         area.add_wait(site, Cause::LateSender, peer, unknown);
     }
     if frame.begun == 0 {
@@ -229,13 +229,10 @@ unsafe fn arrival(recorder: &Recorder, area: &area::Area, call: &Call, frame: &m
 /// The frame is that of the call.
 #[inline]
 unsafe fn knows_its_source(call: &Call, frame: &Frame) -> bool {
-    match (call.kind, call.source.number()) {
+    match call.source.number() {
         // SAFETY: the call has this argument.
-        (Kind::Receive | Kind::Exchange, Some(place)) => unsafe {
-            frame.argument(place) as i32 != k::MPI_ANY_SOURCE
-        },
-        (Kind::Receive | Kind::Exchange | Kind::Complete, _) => call.status == Place::NONE,
-        _ => true,
+        Some(place) => unsafe { frame.argument(place) as i32 != k::MPI_ANY_SOURCE },
+        None => call.kind != Kind::Complete || call.status == Place::NONE,
     }
 }
 
@@ -248,7 +245,7 @@ unsafe fn want_status(call: &Call, frame: &mut Frame) {
     let Some(place) = call.status.number() else {
         return;
     };
-    let wanted = matches!(call.kind, Kind::Receive | Kind::Exchange | Kind::Complete);
+    let wanted = call.kind == Kind::Complete || call.source != Place::NONE;
     // SAFETY: the call has this argument.
     if wanted && unsafe { frame.argument(place) } == 0 {
         frame.status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
@@ -271,22 +268,18 @@ unsafe fn status_of(call: &Call, frame: &Frame) -> Option<c::Status> {
     }
 }
 
-/// Who has sent what a call has received, as a number in the job.
+/// Who has sent what a call has waited for on the communicator with this context, as a number in the job.
 ///
 /// # Safety
 /// The frame is that of the call.
-unsafe fn source_of(call: &Call, frame: &Frame) -> u32 {
+unsafe fn source_of(call: &Call, frame: &Frame, context: u32) -> u32 {
     // SAFETY: as the caller promises.
     let Some(status) = (unsafe { status_of(call, frame) }) else {
         return NOBODY;
     };
-    let comm = match call.comm.number() {
-        // SAFETY: the call has this argument.
-        Some(place) => check::find_communicator(c::Comm(unsafe { frame.argument(place) } as usize)),
-        // Of a request nobody knows any more; most are of this one.
-        None => state::world(),
-    };
-    comm.map_or(NOBODY, |comm| messages::number_in_job(comm, status.source))
+    state::comm_of_context(context).map_or(NOBODY, |(_, comm)| {
+        messages::number_in_job(&comm, status.source)
+    })
 }
 
 /// What a call sends is noted, and what it is to receive.
@@ -405,7 +398,8 @@ impl WaitListener for Recorder {
         let ticks = now.saturating_sub(wait.time);
         let area = self.area(token.area());
         let (cause, peer) = match awaited {
-            Awaits::Message(from) => (Cause::LateSender, from.unwrap_or(NOBODY)),
+            Awaits::Message(from) => (Cause::LateSender, from),
+            Awaits::Anybody(_) => (Cause::LateSender, NOBODY),
             Awaits::Receiver(by) => (Cause::LateReceiver, by),
             Awaits::Data(from) => (Cause::Transfer, from.unwrap_or(NOBODY)),
             Awaits::Collective => (Cause::Collective, NOBODY),
@@ -413,11 +407,10 @@ impl WaitListener for Recorder {
             Awaits::Other => (Cause::Other, NOBODY),
         };
         area.wait(site, token.is_timed(), ticks);
-        if awaited == Awaits::Message(None) && !token.is_plain() {
+        match awaited {
             // The call knows when it ends.
-            area::add_unknown(ticks);
-        } else {
-            area.add_wait(site, cause, peer, ticks);
+            Awaits::Anybody(context) if !token.is_plain() => area::add_unknown(ticks, context),
+            _ => area.add_wait(site, cause, peer, ticks),
         }
         if self.timeline
             && let Some(area) = self.here()

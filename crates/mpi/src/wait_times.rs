@@ -5,8 +5,10 @@
 /// What a call waits for, as far as is known when it begins to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Awaits {
-    /// A message that has not come, from this process if it is known: its number in the job.
-    Message(Option<u32>),
+    /// A message of this process that has not come: its number in the job.
+    Message(u32),
+    /// A message of anybody, on the communicator with this context.
+    Anybody(u32),
     /// That a message is received by this process.
     Receiver(u32),
     /// The data of a message that was matched.

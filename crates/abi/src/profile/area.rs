@@ -27,7 +27,7 @@ const CONTEXTS: usize = 256;
 
 thread_local! {
     static HERE: Here = const {
-        Here { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new(0) }
+        Here { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new((0, 0)) }
     };
 }
 
@@ -37,8 +37,8 @@ struct Here {
     left_out: Cell<bool>,
     /// The call that it is in, until it waits.
     token: Cell<u64>,
-    /// Ticks that it has waited in that for a sender that is not known yet.
-    unknown: Cell<u64>,
+    /// Ticks that it has waited in that for a sender that is not known yet, and the context of the communicator.
+    unknown: Cell<(u64, u32)>,
 }
 
 /// A call under way: its site, whether it is timed, and whether it comes back to the gate.
@@ -93,17 +93,20 @@ pub fn take_current() -> Token {
 }
 
 /// The calling thread has waited for a sender that its call will know.
-pub fn add_unknown(ticks: u64) {
-    HERE.with(|here| here.unknown.set(here.unknown.get() + ticks));
+pub fn add_unknown(ticks: u64, context: u32) {
+    HERE.with(|here| {
+        let (before, _) = here.unknown.get();
+        here.unknown.set((before + ticks, context));
+    });
 }
 
-/// How long that was.
+/// How long that was, and the context of the communicator.
 #[inline]
-pub fn take_unknown() -> u64 {
+pub fn take_unknown() -> (u64, u32) {
     HERE.with(|here| {
         let unknown = here.unknown.get();
-        if unknown != 0 {
-            here.unknown.set(0);
+        if unknown.0 != 0 {
+            here.unknown.set((0, 0));
         }
         unknown
     })

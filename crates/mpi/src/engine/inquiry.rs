@@ -309,7 +309,10 @@ impl Engine {
                 active.next().unwrap_or(Awaits::Other)
             }
             WaitFor::Probe(probe) => match probe.awaited() {
-                Operation::Message { from, .. } => Awaits::Message(from),
+                Operation::Message {
+                    from: Some(from), ..
+                } => Awaits::Message(from),
+                Operation::Message { context, .. } => Awaits::Anybody(context),
                 _ => Awaits::Other,
             },
             WaitFor::Board(_) => Awaits::Collective,
@@ -327,7 +330,10 @@ impl Engine {
         match slot.work() {
             Work::Send(sending) => Some(Awaits::Receiver(sending.to().0)),
             Work::Receive { .. } => Some(match slot.posted() {
-                Some(_) => Awaits::Message(slot.expected_source().map(number)),
+                Some(_) => match slot.expected_source() {
+                    Some(from) => Awaits::Message(from.0),
+                    None => Awaits::Anybody(slot.context()),
+                },
                 None => Awaits::Data(slot.expected_source().map(number)),
             }),
             Work::Schedule => Some(Awaits::Collective),

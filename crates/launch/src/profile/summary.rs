@@ -146,7 +146,13 @@ impl Summary {
             let Some(sums) = key.and_then(|key| rows.get_mut(&key)) else {
                 continue;
             };
-            let time = late.time.saturating_mul(late.weight);
+            // Who has only sent has come early, and has not waited.
+            let site = records[late.record].sites.get(late.site as usize);
+            let waited = site.map_or(0, |site| site.waited);
+            let time = late.time.saturating_mul(late.weight).min(waited);
+            if time == 0 {
+                continue;
+            }
             // What is known better is not told twice.
             if let Some(unknown) = sums.waits.get_mut(&(Cause::Collective, None)) {
                 unknown.0 = unknown.0.saturating_sub(time);

@@ -85,6 +85,7 @@ fn converse(script: &mut Script<'_>) {
                     capacity: 0,
                     watched: true,
                     binding: weft_launch::binding::BindingRequest::default(),
+                    profile: None,
                 })),
                 4 | 5 => ToAgent::Fenced,
                 6 => ToAgent::Inquire {

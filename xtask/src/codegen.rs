@@ -5,6 +5,7 @@
 //!                              ├─header──────► crates/abi/include/mpi.h
 //!                              ├─constants───► crates/abi/src/generated/constants.rs
 //!                              ├─entries─────► crates/abi/src/generated/<group>.rs   (forms: one per kind)
+//!                              ├─profiled────► crates/abi/src/generated/profiled.rs
 //!                              ├─coverage────► docs/coverage.md
 //!                              ├─extremes────► tests/programs/extremes_calls.h
 //!                              └─mpich───────► crates/abi-mpich/src/generated/
@@ -23,6 +24,7 @@ mod extremes;
 mod forms;
 mod header;
 mod mpich;
+mod profiled;
 mod table;
 mod watch;
 mod wrong;

@@ -33,6 +33,7 @@ mod op;
 mod p2p;
 mod partitioned;
 mod process;
+pub(crate) mod profiled;
 mod recovery;
 mod request;
 mod rma;

@@ -30,13 +30,15 @@ pub mod generated;
 mod handle;
 mod last_error;
 mod losses;
+mod profile;
 mod servers;
 mod services;
 mod state;
 mod tool;
 
 /// Defines `MPI_X` as a jump to `PMPI_X`. A tool that defines `MPI_X` itself and calls `PMPI_X` is
-/// then between the program and us, whether it is preloaded or linked in.
+/// then between the program and us, whether it is preloaded or linked in. Where it jumps to stands in a word, which [`profile`]
+/// changes when the program is profiled.
 macro_rules! alias {
     ($name:ident => $target:ident) => {
         #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]
@@ -44,9 +46,15 @@ macro_rules! alias {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name() {
             #[cfg(target_arch = "x86_64")]
-            core::arch::naked_asm!("jmp {target}", target = sym $target);
+            core::arch::naked_asm!("jmp qword ptr [rip + {target}]", target = sym $name::TARGET);
             #[cfg(target_arch = "aarch64")]
             core::arch::naked_asm!("b {target}", target = sym $target);
+        }
+
+        /// Where the entry point of the same name jumps to.
+        pub(crate) mod $name {
+            pub(crate) static TARGET: weft_atomic::AtomicPtr<()> =
+                weft_atomic::AtomicPtr::new(super::$target as *mut ());
         }
     };
 }

@@ -193,6 +193,7 @@ pub fn end_session() {
     let _change = open(&CHANGE);
     let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
+        crate::profile::finish();
         runtime.process.announce_exit();
         runtime.launcher.finalised();
     }
@@ -250,6 +251,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         return Ok(runtime);
     }
     crate::check::mode();
+    crate::profile::begin();
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     // SAFETY: initialisation is early in the life of the program; the standard forbids other threads
@@ -288,12 +290,14 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
     RUNTIME.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
     crate::tool::settings::initialised(&runtime.process);
     crate::tool::registrations::listen();
+    crate::profile::listen(runtime);
     Ok(runtime)
 }
 
 /// Ends the world model: but for few calls, sessions alone may go on.
 pub fn finalise() {
     let _change = open(&CHANGE);
+    crate::profile::finish();
     if let Some(runtime) = runtime() {
         runtime.launcher.finalised();
     }
@@ -317,6 +321,7 @@ pub fn abort(code: c_int, text: &str) -> ! {
     let status = if code & 0xff == 0 { 1 } else { code };
     let said = exit_output::say_if_ready(text);
     exit_output::flush_if_ready();
+    crate::profile::finish();
     if let Some(runtime) = runtime() {
         runtime.launcher.abort(status, "");
     }

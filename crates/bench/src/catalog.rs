@@ -261,6 +261,7 @@ mod tests {
             encrypted: (role == Role::Ours).then_some(4),
             over_hosts: Some(index + 5),
             unchecked: (role == Role::Ours).then_some(7),
+            recording: (role == Role::Ours).then_some(8),
             hydra: (role == Role::Peer).then(|| "mpiexec.hydra".into()),
             name: name.into(),
             role,

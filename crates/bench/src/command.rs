@@ -187,6 +187,11 @@ fn measure(
             encrypted: add(one.encrypted()),
             over_hosts: add(one.over_hosts(&hosts)),
             unchecked: add(one.unchecked()),
+            recording: one.recording().and_then(|[profile, timeline]| {
+                let first = add(Some(profile));
+                add(Some(timeline));
+                first
+            }),
         })
         .collect();
     let (programs, said) = discovery.programs()?;
@@ -256,6 +261,8 @@ struct Variants {
     encrypted: Option<usize>,
     over_hosts: Option<usize>,
     unchecked: Option<usize>,
+    /// With a profile; the next one with a timeline.
+    recording: Option<usize>,
 }
 
 /// What takes part: the programs, and those implementations of which two ranks run.
@@ -285,6 +292,7 @@ fn participants(
                     encrypted: variants[index].encrypted,
                     over_hosts: variants[index].over_hosts,
                     unchecked: variants[index].unchecked,
+                    recording: variants[index].recording,
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

@@ -89,6 +89,8 @@ pub struct MpiImplementation {
     pub over_tcp: Option<usize>,
     /// Index of the same told to encrypt that, if it can.
     pub encrypted: Option<usize>,
+    /// Index of the same told to make a profile; the next one is told to make a timeline.
+    pub recording: Option<usize>,
     /// Index of the same on two hosts, if it is known how to start it there.
     pub over_hosts: Option<usize>,
     /// Index of the same without the checks that are on by default, if it has any.

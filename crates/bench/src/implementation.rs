@@ -49,6 +49,8 @@ pub struct Implementation {
     over_tcp: bool,
     /// … encrypted.
     encrypted: bool,
+    /// The option by which the launcher has ranks record what they do.
+    recording: Option<&'static [&'static str]>,
     /// Half of the ranks run on each of these.
     hosts: Option<HostsOnDemand>,
     /// Without the checks that are on by default.
@@ -89,6 +91,7 @@ impl Implementation {
             program,
             over_tcp: false,
             encrypted: false,
+            recording: None,
             hosts: None,
             unchecked: false,
         })
@@ -109,6 +112,18 @@ impl Implementation {
         (self.role == Role::Ours).then(|| Implementation {
             encrypted: true,
             ..self.over_tcp()
+        })
+    }
+
+    /// Ours twice more: told to make a profile, and a timeline, which nobody reads.
+    #[must_use]
+    pub fn recording(&self) -> Option<[Implementation; 2]> {
+        const OPTIONS: [&[&str]; 2] = [&["--profile=/dev/null"], &["--timeline", "/dev/null"]];
+        (self.role == Role::Ours).then(|| {
+            OPTIONS.map(|options| Implementation {
+                recording: Some(options),
+                ..self.clone()
+            })
         })
     }
 
@@ -174,6 +189,7 @@ impl Implementation {
         if self.unchecked {
             command.args(["--check=off", "--no-deadlock-check"]);
         }
+        command.args(self.recording.unwrap_or_default());
         command.arg(&self.program).stdin(Stdio::null());
         Ok(command)
     }

@@ -23,6 +23,7 @@
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
 //! | [`binding`] | on which cores of their host ranks run |
 //! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
+//! | [`profile`] | where the time of the ranks goes: what they write, the table, the timeline |
 //! | [`inspection`] | who looks at a running job: `weft ps`, `weft top`, `weft stacks`, and what it is shown |
 //! | `job_request`, `worlds` | what a rank asks of all of the job; processes that were started later, ports, services |
 //! | `segment` | the shared memory that the ranks of a host start with |
@@ -65,6 +66,7 @@ mod linkage;
 pub mod mapping;
 pub mod options;
 pub mod plan;
+pub mod profile;
 mod rank_processes;
 pub mod runtime;
 mod segment;

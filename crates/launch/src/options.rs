@@ -22,6 +22,7 @@ use crate::allocation::{self, Found};
 use crate::binding::{BindingRequest, Domain, parse_ranges};
 use crate::check_mode::{self, CheckMode};
 use crate::mapping::Allocation;
+use crate::profile::ProfileRequest;
 use cores::CoreOptions;
 use host_request::HostRequest;
 use values::list;
@@ -58,6 +59,8 @@ enum Effect {
     Fabric,
     Encrypt,
     Check,
+    Profile,
+    Timeline,
     Quiet,
     Verbose,
     Help,
@@ -201,6 +204,8 @@ pub struct CommandLine {
     pub universe: Option<u32>,
     /// Who reads standard input.
     pub input: Input,
+    /// What is to be made of the profile of the ranks.
+    pub profile: ProfileRequest,
     /// Whether options that are ignored are not mentioned.
     pub quiet: bool,
     /// Whether to tell what is started.
@@ -332,6 +337,7 @@ impl Table {
         for_all.hosts.cyclic = for_all.cores.cyclic;
         line.binding = for_all.cores.finish();
         for_all.hosts.settle(&mut line, find)?;
+        for_all.variables.extend(line.profile.variable());
         for program in &mut line.programs {
             if program.folder.is_none() {
                 program.folder.clone_from(&for_all.folder);
@@ -526,6 +532,8 @@ impl OptionRow {
                     .variables
                     .push((check_mode::VARIABLE.into(), text.into()));
             }
+            Effect::Profile => line.profile.table = Some(values.first().map(PathBuf::from)),
+            Effect::Timeline => line.profile.timeline = Some(PathBuf::from(&values[0])),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,
             Effect::Help => line.help = true,

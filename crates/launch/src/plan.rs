@@ -21,6 +21,7 @@ use crate::mapping::Allocation;
 use crate::options::{
     CommandLine, Inherit, Input, OnDeadlock, OnDeath, OutputRequest, ProgramLine,
 };
+use crate::profile::ProfileRequest;
 
 /// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
 /// program that dies at each start. Each costs address space for its lanes.
@@ -56,6 +57,8 @@ pub struct Plan {
     pub universe: u32,
     /// Who reads standard input.
     pub input: Input,
+    /// What is to be made of the profile of the ranks.
+    pub profile: ProfileRequest,
     /// Whether to tell what is started and how it ended.
     pub verbose: bool,
     /// Whether to tell how each rank ended.
@@ -202,6 +205,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if total > 1 {
         programs.iter().try_for_each(refuse_foreign)?;
     }
+    line.profile.check().map_err(|text| error(2, text))?;
     Ok(Plan {
         programs,
         tags: line.tags,
@@ -213,6 +217,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         binding: line.binding,
         cyclic: line.cyclic,
         input: line.input,
+        profile: line.profile,
         verbose: line.verbose,
         exit_codes: line.exit_codes || line.verbose,
         allocation: line.allocation,

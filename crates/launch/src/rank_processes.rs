@@ -41,6 +41,7 @@ use crate::exchange::{Exchange, PublishedValue};
 use crate::hosts::message::{Address, decode};
 use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
 use crate::plan::Program;
+use crate::profile::{Clock, Moment, ProfileMemory, RankRecord};
 use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
@@ -260,6 +261,10 @@ pub struct RankProcesses {
     cores_note: Option<String>,
     /// Those that were started, by local rank.
     ranks: Vec<Rank>,
+    /// The memory of their profiles, also of those that have ended.
+    profiles: Vec<(u32, ProfileMemory)>,
+    /// When this was prepared.
+    prepared: Moment,
     exchange: Exchange,
     /// The ranks wait at a fence for those of other hosts.
     at_fence: bool,
@@ -294,6 +299,8 @@ impl RankProcesses {
             cores,
             cores_note,
             ranks: Vec::new(),
+            profiles: Vec::new(),
+            prepared: Moment::now(),
             at_fence: false,
             abort_told: false,
         })
@@ -313,6 +320,8 @@ impl RankProcesses {
             cores: Vec::new(),
             cores_note: None,
             ranks: Vec::new(),
+            profiles: Vec::new(),
+            prepared: Moment::now(),
             at_fence: false,
             abort_told: false,
         };
@@ -411,7 +420,10 @@ impl RankProcesses {
                 control,
                 lifeline,
                 outputs,
+                profile,
             } = spawned;
+            self.profiles
+                .extend(profile.map(|memory| (numbers.rank, memory)));
             self.ranks
                 .push(Rank::new(numbers, process, control, lifeline));
             started.push(Started {
@@ -442,12 +454,14 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
+            profile,
         } = Spawner::new(&self.segment.descriptor, self.direct)
             .and_then(|mut spawner| {
                 let cores = self.cores.get(local).unwrap_or(&FREE);
                 spawner.start(numbers, program, Stdio::null(), cores)
             })
             .map_err(|error| error.to_string())?;
+        self.profiles.extend(profile.map(|memory| (rank, memory)));
         self.ranks[local] = Rank::new(numbers, process, control, lifeline);
         Ok(Started {
             rank,
@@ -506,9 +520,10 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
-        } = Spawner::new(&self.segment.descriptor, false).and_then(|mut spawner| {
-            spawner.start(numbers, program, Stdio::null(), &FREE)
-        })?;
+        } = Spawner::new(&self.segment.descriptor, false)
+            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null(), &FREE))?;
+        self.profiles
+            .extend(profile.map(|memory| (numbers.number(), memory)));
         let rank = Rank::new(numbers, process, control, lifeline);
         match self.ranks.get_mut(place as usize) {
             Some(old) => *old = rank,
@@ -559,6 +574,16 @@ impl RankProcesses {
         if !processes.is_empty() {
             tree::signal_below(process::SIGKILL, &processes);
         }
+    }
+
+    /// What the ranks have written about where their time goes. To be called once they have ended.
+    pub fn take_profiles(&mut self) -> Vec<RankRecord> {
+        let profiles = std::mem::take(&mut self.profiles);
+        let clock = Clock::since(self.prepared);
+        let records = profiles.into_iter();
+        records
+            .filter_map(|(rank, memory)| memory.read(rank, &clock))
+            .collect()
     }
 
     /// Answers a rank that has asked something of the job.

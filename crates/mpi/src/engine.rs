@@ -114,6 +114,8 @@ use runs::Runs;
 use unexpected::{UnexpectedId, UnexpectedStore};
 use waiters::Waiters;
 
+use crate::wait_times::WaitListener;
+
 pub(crate) use at_once::Asked;
 pub use at_once::Received;
 pub(crate) use inquiry::WaitsListener;
@@ -156,6 +158,7 @@ struct Core {
     counters: Arc<Counters>,
     events: Events,
     inquiry: Inquiry,
+    wait_listener: Option<&'static dyn WaitListener>,
 }
 
 /// One rank's engine.
@@ -222,6 +225,7 @@ impl Engine {
                 counters,
                 events: Events::default(),
                 inquiry: Inquiry::default(),
+                wait_listener: None,
             },
             outbox: Outbox::new(peers as usize, window),
             withheld: Withheld::default(),
@@ -355,6 +359,11 @@ impl Engine {
     /// Whether one thread of the program makes all calls, as it has said.
     pub(crate) fn one_thread_calls(&mut self, does: bool) {
         self.core.inquiry.one_thread_calls(does);
+    }
+
+    /// Has somebody hear when calls wait.
+    pub(crate) fn time_waits(&mut self, listener: &'static dyn WaitListener) {
+        self.core.wait_listener = Some(listener);
     }
 
     /// From this size on a message is pulled.

@@ -29,6 +29,7 @@ pub mod op;
 pub mod p2p;
 mod process;
 pub mod rma;
+pub mod wait_times;
 pub mod waits;
 
 pub use buffer::Buffer;

@@ -14,6 +14,7 @@ use crate::engine::{Guard, Shared, WaitFor};
 use crate::error::Result;
 use crate::group::Group;
 use crate::rma::HelperSlot;
+use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
 
 /// One rank.
@@ -348,6 +349,11 @@ impl Process {
     /// none of its waits then. It is believed until another one calls.
     pub fn one_thread_calls(&self, does: bool) {
         self.lock().one_thread_calls(does);
+    }
+
+    /// Has somebody hear whenever a call waits: see [`wait_times`](crate::wait_times).
+    pub fn time_waits(&self, listener: &'static dyn WaitListener) {
+        self.lock().time_waits(listener);
     }
 
     /// The bytes up to which a message goes with its envelope.

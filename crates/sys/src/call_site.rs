@@ -36,6 +36,25 @@ impl From<&'static Location<'static>> for CallSite {
 }
 
 impl CallSite {
+    /// The place at which a call returns to this address.
+    #[must_use]
+    pub fn at(back: usize) -> Self {
+        Self(Place::Return(back))
+    }
+
+    /// The place as file and offset, which needs no debug information: `heat+0x1f2a`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        match self.0 {
+            Place::Return(address) => {
+                let (object, offset) =
+                    object_of(address).unwrap_or_else(|| ("?".to_owned(), address));
+                format!("{object}+{offset:#x}")
+            }
+            Place::Known(_) => self.describe(),
+        }
+    }
+
     /// The place that called the shared library which this code is part of. `None` if it is part of the program itself,
     /// which has [`Location::caller`], or if the stack cannot be unwound.
     #[must_use]
@@ -60,25 +79,33 @@ impl CallSite {
     #[must_use]
     pub fn entry_point() -> Option<String> {
         let own = own_code()?;
-        let mut last = None;
+        let (mut last, mut within) = (None, None);
         let mut left = FRAMES;
         backtrace::trace(|frame| {
             let address = frame.ip() as usize;
             left -= 1;
             let inside = own.contains(&address);
             if inside {
-                last = Some(address);
+                within = last.replace(address);
             }
             inside && left > 0
         });
-        let mut found = None;
-        backtrace::resolve(last? as *mut c_void, |symbol| {
-            // What is inlined comes first.
-            found = symbol
-                .name()
-                .map(|name| format!("{name:#}"))
-                .or(found.take());
-        });
+        let name_of = |address: usize| {
+            let mut found = None;
+            backtrace::resolve(address as *mut c_void, |symbol| {
+                // What is inlined comes first.
+                found = symbol
+                    .name()
+                    .map(|name| format!("{name:#}"))
+                    .or(found.take());
+            });
+            found
+        };
+        let found = match (name_of(last?), within) {
+            // What a profiled program is led through.
+            (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
+            (found, _) => found,
+        };
         // What an entry point has jumped to has its name as well.
         let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
             Some(name) if name.starts_with("MPI") => name.to_owned(),

@@ -8,6 +8,7 @@ use super::NOTICE;
 use super::calls::Calls;
 use super::declaration::Declaration;
 use super::forms;
+use super::profiled;
 use super::table::{Form, Function, Tables};
 use super::watch;
 
@@ -17,7 +18,7 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
     let mut index = format!(
         "//! {NOTICE}\n//!\n//! Constants and entry points of the C binding. `PMPI_X` checks and calls, `MPI_X` jumps to it.\n\n\
          #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc, clippy::useless_conversion, clippy::unnecessary_cast)]\n\n\
-         pub mod constants;\n"
+         pub mod constants;\npub(crate) mod profiled;\n"
     );
     for (group, functions) in &tables.groups {
         let _ = writeln!(index, "mod {group};");
@@ -36,6 +37,7 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
         );
         files.push((format!("generated/{group}.rs"), head + &body));
     }
+    files.push(("generated/profiled.rs".to_owned(), profiled::file(tables)));
     files.push(("generated.rs".to_owned(), index));
     Ok(files)
 }

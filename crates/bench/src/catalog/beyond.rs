@@ -75,6 +75,20 @@ pub fn experiments() -> Vec<Experiment> {
             )
         },
         Experiment {
+            y: "messages [million/s]",
+            unit: "million/s",
+            lower_is_better: false,
+            notes: &[
+                "Windows of 64 messages one way, as message-rate: ours as it is, with mpiexec --profile, and with \
+                 mpiexec --timeline, interleaved. What is recorded goes to /dev/null at the end.",
+            ],
+            ..base(
+                "profile-cost",
+                "Cost of a profile and of a timeline",
+                profile_cost,
+            )
+        },
+        Experiment {
             notes: &[
                 "Two ranks on cores of their own. Each call timed on every rank, an untimed barrier after it; a sample \
                  is the mean over iterations and ranks (the OSU loop).",
@@ -246,6 +260,42 @@ fn message_rate(participants: &Participants, effort: Effort) -> Plan {
     Plan {
         budget: budget(effort),
         series,
+        alone: false,
+        limit: None,
+    }
+}
+
+fn profile_cost(participants: &Participants, effort: Effort) -> Plan {
+    let sizes = effort.pick(vec![8], vec![8, 1024]);
+    let ours = participants
+        .implementations
+        .iter()
+        .find(|one| one.role == Role::Ours);
+    let series = |(variant, implementation): (&str, usize)| SeriesPlan {
+        role: Role::Ours,
+        subject: ours.map_or_else(String::new, |one| one.name.clone()),
+        variant: variant.into(),
+        panel: String::new(),
+        cells: sizes
+            .iter()
+            .map(|&size| {
+                let request = format!("bandwidth size={size} window={WINDOW}");
+                let convert = Convert::Millions(WINDOW as f64);
+                (size as f64, timed(implementation, 2, request, convert))
+            })
+            .collect(),
+    };
+    let found = ours.and_then(|one| Some((one.index, one.recording?)));
+    let all = found.map(|(plain, recording)| {
+        [
+            ("", plain),
+            ("--profile", recording),
+            ("--timeline", recording + 1),
+        ]
+    });
+    Plan {
+        budget: budget(effort),
+        series: all.into_iter().flatten().map(series).collect(),
         alone: false,
         limit: None,
     }

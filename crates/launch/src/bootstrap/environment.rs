@@ -24,6 +24,8 @@ impl Names {
     pub const JOB_DESCRIPTOR: &str = "WEFT_JOB_FD";
     pub const CONTROL_DESCRIPTOR: &str = "WEFT_CONTROL_FD";
     pub const LIFELINE_DESCRIPTOR: &str = "WEFT_LIFELINE_FD";
+    /// The memory of this rank's profile, if one is made.
+    pub const PROFILE_DESCRIPTOR: &str = "WEFT_JOB_PROFILE_FD";
     /// Says only that there is a job of ours above; stays when the others are removed.
     pub const JOB: &str = "WEFT_JOB";
 }
@@ -41,6 +43,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     Names::PLACE,
     Names::UNIVERSE,
     Names::CORES,
+    Names::PROFILE_DESCRIPTOR,
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by

@@ -17,16 +17,18 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
+use weft_sys::clock;
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::{self, SIGCHLD};
 use weft_sys::signal::Signals;
 
 use super::link::{Link, LinkError};
-use super::message::{Assignment, FromAgent, Hello, LaterProcesses, ToAgent};
+use super::message::{Assignment, FromAgent, Hello, LaterProcesses, ToAgent, encode};
 use crate::bootstrap::HostMap;
 use crate::exchange::portions;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::plan::Program;
+use crate::profile;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
 use crate::signals::{HANDLED, ends_programs};
 use input::RankInput;
@@ -40,6 +42,8 @@ const END: Duration = Duration::from_secs(2);
 const LEAVE: Duration = Duration::from_millis(200);
 /// How long we wait for the last word of the head.
 const LAST_WORD: Duration = Duration::from_secs(10);
+/// Bytes of a profile in one message.
+const PIECE: usize = 256 << 10;
 /// Longest silence that means life.
 const SILENCE: Duration = Duration::from_secs(86_400);
 
@@ -112,6 +116,13 @@ pub fn run(
         Ok(assignment) => assignment,
         Err(exit) => return Ok(exit),
     };
+    let own = own.map(|mut program| {
+        // Whoever has joined brings the program; what is recorded the head says.
+        let profile = assignment.profile.clone();
+        let variable = profile.map(|value| (profile::VARIABLE.into(), value.into()));
+        program.environment.extend(variable);
+        program
+    });
     let silence = Duration::from_millis(assignment.silence.max(1));
     supervision.link.set_silence(silence.min(SILENCE));
     let ranks = match prepare(&assignment) {
@@ -467,6 +478,10 @@ impl Agent {
                 self.inquiry = (self.ranks.inquire(full), number);
             }
             ToAgent::EndRanks { ranks } => self.ranks.end_ranks(&ranks),
+            ToAgent::AskClock { asked } => self.say(&FromAgent::Clock {
+                asked,
+                now: clock::monotonic(),
+            }),
             ToAgent::Start(_) | ToAgent::Alive => {}
         }
         Ok(None)
@@ -512,6 +527,23 @@ impl Agent {
         }
     }
 
+    /// Tells what the ranks have recorded of where their time goes.
+    fn tell_profiles(&mut self) {
+        for record in self.ranks.take_profiles() {
+            let rank = record.rank;
+            let bytes = encode(&record);
+            let mut pieces = bytes.chunks(PIECE).peekable();
+            while let Some(piece) = pieces.next() {
+                self.say(&FromAgent::Profile {
+                    rank,
+                    piece: piece.to_vec(),
+                    last: pieces.peek().is_none(),
+                });
+            }
+            self.supervision.link.drain(LAST_WORD);
+        }
+    }
+
     /// Ends what is left, says what is left to say, and waits for the last word of the head.
     fn finish(mut self, exit: Option<AgentExit>) -> AgentExit {
         let (events, clean) = self.ranks.end(END);
@@ -522,6 +554,7 @@ impl Agent {
         self.outputs
             .pass_on_rest(&mut self.supervision.link, LAST_WORD);
         self.input.close();
+        self.tell_profiles();
         self.say(&FromAgent::Ended { clean });
         // The others may run on for long: until the head says that the job is over, or is gone.
         loop {

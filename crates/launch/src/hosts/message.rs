@@ -84,6 +84,11 @@ pub enum ToAgent {
         /// Also where in the program.
         full: bool,
     },
+    /// Say what your clock says.
+    AskClock {
+        /// What ours said.
+        asked: u64,
+    },
     /// Hand this signal on.
     Signal {
         /// Its number.
@@ -189,6 +194,22 @@ pub enum FromAgent {
         /// What.
         waits: Box<RankWaits>,
     },
+    /// What the clock here says, in nanoseconds, as was asked.
+    Clock {
+        /// What the other one said.
+        asked: u64,
+        /// What this one says.
+        now: u64,
+    },
+    /// A part of what a rank has recorded of where its time goes.
+    Profile {
+        /// Whose.
+        rank: u32,
+        /// The part.
+        piece: Vec<u8>,
+        /// It is the last one.
+        last: bool,
+    },
     /// All ranks of this host have come to the fence; all that they put before it was said.
     Fence,
     /// All ranks here have ended and everything that they said was sent. `clean`: nothing is left.
@@ -288,6 +309,8 @@ pub struct Assignment {
     pub watched: bool,
     /// On which cores ranks run.
     pub binding: BindingRequest,
+    /// Whether the ranks record where their time goes, and how much.
+    pub profile: Option<String>,
 }
 
 /// A [`Program`] as it travels.
@@ -374,6 +397,7 @@ mod tests {
             capacity: 0,
             watched: true,
             binding: BindingRequest::default(),
+            profile: None,
         }));
         let Some(ToAgent::Start(found)) = decode(&encode(&start)) else {
             panic!("not the same");

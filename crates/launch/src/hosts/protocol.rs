@@ -22,6 +22,8 @@ use super::message::{Assignment, FromAgent, Hello, Room, ToAgent, Told};
 pub const LONGEST: usize = 1 << 20;
 /// Longest text of an agent in bytes: a reason, the text of an abort, the name of its host.
 const TEXT: usize = 16 << 10;
+/// Longest profile of a rank in bytes: as many events as there is room for, of all threads.
+const LONGEST_PROFILE: usize = 64 << 20;
 /// Most ranks that one may offer.
 const RANKS: u32 = 9_999;
 
@@ -61,6 +63,9 @@ struct Assigned {
     /// It is to say when its ranks sleep; the last inquiry.
     watched: bool,
     inquiry: u32,
+    asked_clock: u32,
+    /// Bytes of profiles that may still come.
+    profile_left: usize,
 }
 
 #[derive(Debug)]
@@ -113,6 +118,7 @@ impl Protocol {
             (ToAgent::Inquire { number, .. }, Phase::Assigned(assigned)) => {
                 assigned.inquiry = *number;
             }
+            (ToAgent::AskClock { .. }, Phase::Assigned(assigned)) => assigned.asked_clock += 1,
             (ToAgent::RecordAddresses { .. }, Phase::Assigned(assigned)) => {
                 assigned.asked_record += 1;
             }
@@ -186,6 +192,11 @@ impl Assigned {
             asked_record: 0,
             watched: assignment.watched,
             inquiry: 0,
+            asked_clock: 0,
+            profile_left: match &assignment.profile {
+                Some(_) => assignment.ranks.len() * LONGEST_PROFILE,
+                None => 0,
+            },
         }
     }
 
@@ -375,6 +386,23 @@ impl Assigned {
                 own.answered = number;
                 Ok(())
             }
+            FromAgent::Clock { .. } => match self.asked_clock.checked_sub(1) {
+                Some(left) => {
+                    self.asked_clock = left;
+                    Ok(())
+                }
+                None => Err("it says what its clock says, and was not asked".into()),
+            },
+            FromAgent::Profile { rank, piece, .. } => {
+                self.own(*rank)?;
+                match self.profile_left.checked_sub(piece.len()) {
+                    Some(left) => {
+                        self.profile_left = left;
+                        Ok(())
+                    }
+                    None => Err("it sends more of profiles than its ranks can write".into()),
+                }
+            }
             FromAgent::Hello(_)
             | FromAgent::Leaving { .. }
             | FromAgent::Ended { .. }
@@ -459,6 +487,7 @@ mod tests {
             capacity: 0,
             watched: true,
             binding: Default::default(),
+            profile: None,
         }))
     }
 
@@ -490,6 +519,39 @@ mod tests {
         assert_eq!(agent.heard(&hello()), Ok(()));
         agent.said(&start());
         agent
+    }
+
+    #[test]
+    fn profiles_and_clocks_are_told_by_who_was_asked() {
+        let piece = |rank, length| FromAgent::Profile {
+            rank,
+            piece: vec![0; length],
+            last: true,
+        };
+        let clock = FromAgent::Clock { asked: 1, now: 2 };
+        let mut agent = assigned();
+        assert!(
+            agent.heard(&piece(2, 1)).is_err(),
+            "no profile was asked for"
+        );
+        assert!(agent.heard(&clock).is_err());
+        agent.said(&ToAgent::AskClock { asked: 1 });
+        assert_eq!(agent.heard(&clock), Ok(()));
+        assert!(agent.heard(&clock).is_err(), "once");
+        let mut agent = Protocol::new();
+        assert_eq!(agent.heard(&hello()), Ok(()));
+        let ToAgent::Start(mut assignment) = start() else {
+            panic!("it is one");
+        };
+        assignment.profile = Some("table".into());
+        agent.said(&ToAgent::Start(assignment));
+        assert_eq!(agent.heard(&piece(2, 1 << 20)), Ok(()));
+        assert!(agent.heard(&piece(4, 1)).is_err(), "another's rank");
+        let most = (2 * LONGEST_PROFILE) >> 20;
+        for _ in 1..most {
+            assert_eq!(agent.heard(&piece(3, 1 << 20)), Ok(()));
+        }
+        assert!(agent.heard(&piece(3, 1)).is_err(), "too much");
     }
 
     #[test]

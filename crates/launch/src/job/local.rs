@@ -17,6 +17,7 @@ use super::spawning::Spawning;
 use crate::adoption::AdoptedProcess;
 use crate::options::{Input, OnDeadlock};
 use crate::plan::Plan;
+use crate::profile::RankRecord;
 use crate::rank_processes::{self, HostShare, RankProcesses};
 
 /// How long everything has at most to disappear once it was killed.
@@ -244,6 +245,10 @@ impl RankHosts for LocalHost<'_> {
     fn read_rest(&mut self) -> Vec<Event> {
         let found = self.processes.listen_to_all();
         self.events(found)
+    }
+
+    fn take_profiles(&mut self) -> Vec<RankRecord> {
+        self.processes.take_profiles()
     }
 
     fn part(&mut self, _code: u8) {}

@@ -19,6 +19,7 @@ use super::outcome::Failure;
 use super::output::OutputKind;
 use crate::control::Told;
 use crate::hosts::agents;
+use crate::profile::RankRecord;
 
 /// One thing to wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -145,6 +146,9 @@ pub trait RankHosts {
 
     /// Reads all that ranks have said before they ended.
     fn read_rest(&mut self) -> Vec<Event>;
+
+    /// What the ranks have recorded of where their time goes; once they have ended.
+    fn take_profiles(&mut self) -> Vec<RankRecord>;
 
     /// Says that the job is over, and with what code. Waits, for a bounded time.
     fn part(&mut self, code: u8);

@@ -2,6 +2,7 @@
 
 mod distribution;
 mod input;
+mod profiles;
 mod ranks;
 mod spawning;
 
@@ -31,9 +32,11 @@ use crate::hosts::token;
 use crate::mapping::{Allocation, HostSlots, distribute};
 use crate::options::{Input, OnDeadlock};
 use crate::plan::{Plan, Program};
+use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
 use distribution::Distribution;
 use input::RemoteInput;
+use profiles::RemoteProfiles;
 use ranks::{Asked, RemoteRanks};
 use spawning::{Consequences, Host, RemoteSpawning};
 
@@ -59,6 +62,7 @@ pub struct RemoteHosts<'a> {
     ranks: RemoteRanks,
     /// `None` if nobody is to find out.
     deadlock: Option<DeadlockWatch>,
+    profiles: RemoteProfiles,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -81,6 +85,7 @@ impl<'a> RemoteHosts<'a> {
             later: BTreeSet::new(),
             ranks: RemoteRanks::default(),
             deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
+            profiles: RemoteProfiles::default(),
         })
     }
 
@@ -194,9 +199,17 @@ impl<'a> RemoteHosts<'a> {
                 capacity,
                 watched: self.deadlock.is_some(),
                 binding: self.plan.binding.clone(),
+                profile: self
+                    .plan
+                    .profile
+                    .variable()
+                    .and_then(|(_, value)| value.into_string().ok()),
             };
             let start = ToAgent::Start(Box::new(assignment));
             self.agents.say(agent, &start);
+            if self.plan.profile.is_any() {
+                self.agents.say(agent, &RemoteProfiles::ask_clock());
+            }
         }
         true
     }
@@ -378,6 +391,15 @@ impl<'a> RemoteHosts<'a> {
             FromAgent::AddressesRecorded => {
                 let then = self.spawning.recorded(agent);
                 self.carry_out(then, events);
+            }
+            FromAgent::Clock { asked, now } => {
+                if self.profiles.hear_clock(agent, asked, now) {
+                    self.agents.say(agent, &RemoteProfiles::ask_clock());
+                }
+            }
+            FromAgent::Profile { rank, piece, last } => {
+                let host = self.name(agent).to_owned();
+                self.profiles.hear(agent, &host, rank, (&piece, last));
             }
             FromAgent::InputTaken { bytes } => self.input.note_taken(bytes),
             FromAgent::Put { values } => {
@@ -593,6 +615,10 @@ impl RankHosts for RemoteHosts<'_> {
 
     fn read_rest(&mut self) -> Vec<Event> {
         Vec::new()
+    }
+
+    fn take_profiles(&mut self) -> Vec<RankRecord> {
+        self.profiles.take()
     }
 
     fn part(&mut self, code: u8) {

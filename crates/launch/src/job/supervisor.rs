@@ -30,6 +30,8 @@ use crate::signals::{HANDLED, ends_programs};
 /// How long other hosts have to end what they have. They are told, and end it at once; what takes longer
 /// are lost ones.
 const END: Duration = Duration::from_secs(3);
+/// … if they have timelines to send.
+const END_WITH_PROFILE: Duration = Duration::from_secs(20);
 /// How long ranks may tidy up after a signal before they are killed.
 const GRACE: Duration = Duration::from_secs(1);
 /// … after SIGTERM, by which batch systems announce the end.
@@ -96,6 +98,8 @@ pub fn run(
     }
     let gone = job.kill();
     if orphaned {
+        // Nobody is there who could be told.
+        job.write_profile();
         return 128 + 9;
     }
     let code = job.finish(&running, gone);
@@ -521,7 +525,11 @@ impl<'a> Job<'a> {
     /// so in time are named.
     fn end_other_hosts(&mut self) {
         self.hosts.begin_end();
-        let deadline = Instant::now() + END;
+        let patience = match self.plan.profile.is_any() {
+            true => END_WITH_PROFILE,
+            false => END,
+        };
+        let deadline = Instant::now() + patience;
         while !self.hosts.unfinished().is_empty() {
             let look = self.hosts.next_look();
             let wake = look.map_or(deadline, |look| look.min(deadline));
@@ -534,7 +542,7 @@ impl<'a> Job<'a> {
             }
         }
         for name in self.hosts.unfinished() {
-            let seconds = END.as_secs();
+            let seconds = patience.as_secs();
             self.say(&format!(
                 "host {name} was told to end its ranks and has not said within {seconds} s that it did; \
                  if it lives, look there for processes of this job"
@@ -567,6 +575,9 @@ impl<'a> Job<'a> {
         if !self.flush(at_fault) {
             return 128 + 9;
         }
+        for line in self.write_profile() {
+            self.say(&line);
+        }
         if let Some((stream, reason)) = self.output.loss() {
             let stream = stream.to_owned();
             let failure = Failure::OutputLost { stream, reason };
@@ -595,6 +606,14 @@ impl<'a> Job<'a> {
         let code = self.outcome.code();
         self.flush(None);
         code
+    }
+
+    /// Writes the profile of the ranks, if it was asked for; answers what to tell the user.
+    fn write_profile(&mut self) -> Vec<String> {
+        if !self.plan.profile.is_any() {
+            return Vec::new();
+        }
+        self.plan.profile.write(self.hosts.take_profiles())
     }
 
     /// Writes everything. False if the frontend is gone, or somebody insists on the end.

@@ -13,6 +13,7 @@ use weft_sys::{process, signal};
 use crate::binding::{self, RankCores};
 use crate::bootstrap::Names;
 use crate::plan::Program;
+use crate::profile::ProfileMemory;
 use crate::signals::HANDLED;
 
 /// A process that was started for a rank, and our ends of what it has.
@@ -25,6 +26,8 @@ pub struct Spawned {
     pub lifeline: OwnedFd,
     /// Its standard output and standard error, unless it has ours.
     pub outputs: Option<[File; 2]>,
+    /// The memory of its profile, if it was asked for.
+    pub profile: Option<ProfileMemory>,
 }
 
 /// The numbers of a rank, as its process is told them.
@@ -144,6 +147,7 @@ impl<'a> Spawner<'a> {
         for inherited in [&its_control, &its_lifeline] {
             descriptor::set_close_on_exec(inherited, false)?;
         }
+        let profile = ProfileMemory::of(&program.environment)?;
         let mut command = Command::new(&program.executable);
         if let Some(folder) = &program.folder {
             command.current_dir(folder);
@@ -178,6 +182,10 @@ impl<'a> Spawner<'a> {
             let several_hosts = u32::from(several_hosts);
             command.env(Names::PLACE, format!("{number} {slot} {several_hosts}"));
         }
+        if let Some(profile) = &profile {
+            let number = descriptor::hand_over(&mut command, profile.share()?);
+            command.env(Names::PROFILE_DESCRIPTOR, number.to_string());
+        }
         command.stdin(input);
         let mut outputs = None;
         if !self.direct {
@@ -206,6 +214,7 @@ impl<'a> Spawner<'a> {
             control,
             lifeline,
             outputs,
+            profile,
         })
     }
 }

@@ -25,6 +25,7 @@ use weft_sys::call_site::CallSite;
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
 use super::{Engine, WaitFor};
+use crate::wait_times::Awaits;
 use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 
 /// Who hears what this rank waits for.
@@ -319,6 +320,57 @@ impl Engine {
             into.push(Operation::Outside(
                 "what the program completes itself".to_owned(),
             ));
+        }
+    }
+}
+
+impl Engine {
+    /// What a call waits for that begins to, in short.
+    #[cold]
+    pub(super) fn awaits(&self, what: WaitFor<'_>) -> Awaits {
+        match what {
+            WaitFor::Requests(ids) => {
+                let mut active = ids.iter().filter_map(|id| self.awaited_of(*id));
+                active.next().unwrap_or(Awaits::Other)
+            }
+            WaitFor::Probe(probe) => match probe.awaited() {
+                Operation::Message {
+                    from: Some(from), ..
+                } => Awaits::Message(from),
+                Operation::Message { context, .. } => Awaits::Anybody(context),
+                _ => Awaits::Other,
+            },
+            WaitFor::Board(_) => Awaits::Collective,
+            WaitFor::Window(_) => Awaits::Window,
+            _ => Awaits::Other,
+        }
+    }
+
+    /// What a request waits for; `None` if it has ended.
+    fn awaited_of(&self, id: RequestId) -> Option<Awaits> {
+        let slot = self.core.requests.get(id)?;
+        if slot.phase() != Phase::Active {
+            return None;
+        }
+        match slot.work() {
+            Work::Send(sending) => Some(Awaits::Receiver(sending.to().0)),
+            Work::Receive { .. } => Some(match slot.posted() {
+                Some(_) => match slot.expected_source() {
+                    Some(from) => Awaits::Message(from.0),
+                    None => Awaits::Anybody(slot.context()),
+                },
+                None => Awaits::Data(slot.expected_source().map(number)),
+            }),
+            Work::Schedule => Some(Awaits::Collective),
+            // Others carry it out: the halves of an exchange.
+            Work::Nothing => self
+                .core
+                .requests
+                .live()
+                .filter(|(_, part)| {
+                    part.has_on_complete() && part.on_complete().follower == Some(id)
+                })
+                .find_map(|(part, _)| self.awaited_of(part)),
         }
     }
 }

@@ -38,6 +38,7 @@ use super::inquiry::wait_of;
 use super::lost_peers::FirstPeers;
 use super::probe::Probe;
 use super::request_id::RequestId;
+use crate::wait_times::{Awaits, BegunWait, WaitListener};
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
 /// than a wake-up.
@@ -71,6 +72,20 @@ impl Drop for Guard<'_> {
         if pending | self.drives {
             self.end();
         }
+    }
+}
+
+/// A wait that somebody times.
+struct TimedWait {
+    listener: &'static dyn WaitListener,
+    awaited: Awaits,
+    begun: BegunWait,
+}
+
+impl TimedWait {
+    #[cold]
+    fn end(self) {
+        self.listener.ended(self.begun, self.awaited);
     }
 }
 
@@ -328,6 +343,7 @@ impl Guard<'_> {
             return answer;
         }
         let is_fiber = fiber::is_fiber();
+        let timed = self.begin_timed_wait(what);
         let mut wait = || {
             loop {
                 if self.core.callbacks.is_pending() {
@@ -347,12 +363,27 @@ impl Guard<'_> {
                 }
             }
         };
-        if is_fiber {
+        let answer = if is_fiber {
             // Other fibers run on this thread meanwhile.
             keep_errno(wait)
         } else {
             wait()
+        };
+        if let Some(timed) = timed {
+            timed.end();
         }
+        answer
+    }
+
+    /// Tells whoever times waits that one begins.
+    #[inline]
+    fn begin_timed_wait(&self, what: WaitFor<'_>) -> Option<TimedWait> {
+        let listener = self.core.wait_listener?;
+        Some(TimedWait {
+            listener,
+            awaited: self.awaits(what),
+            begun: listener.begun(),
+        })
     }
 
     /// Whether it is for the caller to drive.
@@ -480,6 +511,8 @@ impl Guard<'_> {
                 continue;
             }
             let ring = Arc::clone(&self.shared.ring);
+            let listener = self.core.wait_listener;
+            let fell_asleep = listener.map(WaitListener::now);
             let slept = Instant::now();
             self.released(|| {
                 if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, limit)) {
@@ -488,6 +521,9 @@ impl Guard<'_> {
             });
             let slept = slept.elapsed().as_nanos() as u64;
             self.core.counters.slept.add(slept);
+            if let (Some(listener), Some(since)) = (listener, fell_asleep) {
+                listener.slept(since);
+            }
             self.core.raise(EventKind::Slept, None, (-1, 0), slept);
             if !self.core.inquiry.is_new(bell.inquiry()) {
                 self.progress();
@@ -560,10 +596,15 @@ impl Guard<'_> {
                 self.core.counters.waits_parked.add(1);
             }
             answered = inquiry;
+            let listener = self.core.wait_listener.filter(|_| !is_fiber);
+            let fell_asleep = listener.map(WaitListener::now);
             let since = Instant::now();
             self.released(park);
             let parked = since.elapsed().as_nanos() as u64;
             self.core.counters.parked.add(parked);
+            if let (Some(listener), Some(since)) = (listener, fell_asleep) {
+                listener.slept(since);
+            }
             self.parked.remove(index);
         }
     }

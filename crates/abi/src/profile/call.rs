@@ -1,0 +1,124 @@
+//! Call of a profile: what it does to messages, and which of its arguments say so.
+
+use weft_atomic::AtomicPtr;
+
+/// Where an argument stands among those of its call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place(u8);
+
+impl Place {
+    /// The call has no such argument.
+    pub const NONE: Self = Self(u8::MAX);
+
+    /// The argument with this number, from 0.
+    pub const fn at(number: u8) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    #[inline]
+    pub fn number(self) -> Option<usize> {
+        (self != Self::NONE).then_some(usize::from(self.0))
+    }
+}
+
+/// What a call does to messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// It sends one.
+    Send,
+    /// It receives one.
+    Receive,
+    /// It begins to receive one.
+    BeginReceive,
+    /// It sends one and receives one.
+    Exchange,
+    /// It completes requests, or asks whether they are.
+    Complete,
+    /// It is, or begins, a collective.
+    Collective,
+    /// Nothing that is followed.
+    Other,
+}
+
+/// An address of code.
+#[derive(Clone, Copy, Debug)]
+pub struct Code(pub *const ());
+
+// SAFETY: it is the address of a function, and says nothing of who may call it when.
+unsafe impl Sync for Code {}
+
+/// A call.
+#[derive(Debug)]
+pub struct Call {
+    /// Its name.
+    pub name: &'static str,
+    /// Where `MPI_X` jumps to.
+    pub target: &'static AtomicPtr<()>,
+    /// `PMPI_X`.
+    pub whole: Code,
+    /// How many arguments it has.
+    pub arguments: u8,
+    /// What it does.
+    pub kind: Kind,
+    /// Counts have 64 bits.
+    pub long: bool,
+    /// Elements …
+    pub count: Place,
+    /// … of this datatype.
+    pub datatype: Place,
+    /// Whom it sends to.
+    pub dest: Place,
+    /// Whom it receives from.
+    pub source: Place,
+    /// The tag, of what is sent if it does both.
+    pub tag: Place,
+    /// The tag of what is received, if it does both.
+    pub receive_tag: Place,
+    /// The communicator.
+    pub comm: Place,
+    /// The address of its only request.
+    pub request: Place,
+    /// The array of its requests …
+    pub requests: Place,
+    /// … and their number.
+    pub length: Place,
+    /// The address of its only status.
+    pub status: Place,
+    /// The array of its statuses.
+    pub statuses: Place,
+}
+
+impl Call {
+    /// A call of which nothing is known but this.
+    pub const fn new(
+        name: &'static str,
+        target: &'static AtomicPtr<()>,
+        whole: *const (),
+        arguments: u8,
+        kind: Kind,
+        long: bool,
+    ) -> Self {
+        let none = Place::NONE;
+        Self {
+            name,
+            target,
+            whole: Code(whole),
+            arguments,
+            kind,
+            long,
+            count: none,
+            datatype: none,
+            dest: none,
+            source: none,
+            tag: none,
+            receive_tag: none,
+            comm: none,
+            request: none,
+            requests: none,
+            length: none,
+            status: none,
+            statuses: none,
+        }
+    }
+}

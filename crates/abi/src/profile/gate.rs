@@ -1,0 +1,197 @@
+//! Gate: the code that profiled entry points jump to. One for all calls, as all of their arguments are integers or addresses.
+//!
+//! ```text
+//!   program ──call──► MPI_Send ──jmp──► stub 17 ──jmp──► gate      frame: arguments, return address
+//!                                        its number       │ enter   ─► counts, looks at the clock
+//!                                                         │ call PMPI_Send, with the arguments anew
+//!                                                         │ leave   ─► looks at the clock
+//!                                                         ▼
+//!                                                     program
+//! ```
+//!
+//! A call that is only counted does not come back to the gate. The stack can be unwound through it, so that errors and reports name the caller as before.
+
+use crate::c;
+
+/// What the gate keeps of a call while it runs, at the lower end of its frame.
+#[repr(C)]
+pub struct Frame {
+    /// The first six arguments.
+    pub first: [u64; 6],
+    /// Where the further ones stand. They belong to the called function.
+    pub further: *mut u64,
+    /// How many further ones there are.
+    pub count: u64,
+    /// The number of the call.
+    pub call: u64,
+    /// Where it returns to.
+    pub back: u64,
+    /// What it returns.
+    pub result: u64,
+    /// The site's place in the area of the thread, and whether it is timed.
+    pub token: u64,
+    /// When it began; 0 if it is not timed.
+    pub begun: u64,
+    /// The collective at which it arrives, if that is kept.
+    pub arrival: u64,
+    /// 1 if nothing is to be done when it has returned: it goes on without the gate.
+    pub plain: u32,
+    /// The number in the job of the first member of its communicator.
+    pub leader: u32,
+    /// A status, for calls that were given none.
+    pub status: c::Status,
+    /// Requests that may be completed, until it returns.
+    pub watched: *mut super::messages::Watched,
+}
+
+/// Bytes that the gate takes for a [`Frame`].
+const ROOM: usize = 176;
+const _: () = assert!(size_of::<Frame>() <= ROOM && ROOM.is_multiple_of(16));
+const _: () = assert!(std::mem::offset_of!(Frame, further) == 48);
+const _: () = assert!(std::mem::offset_of!(Frame, count) == 56);
+const _: () = assert!(std::mem::offset_of!(Frame, call) == 64);
+const _: () = assert!(std::mem::offset_of!(Frame, back) == 72);
+const _: () = assert!(std::mem::offset_of!(Frame, result) == 80);
+
+impl Frame {
+    /// An argument.
+    ///
+    /// # Safety
+    /// The call has as many.
+    #[inline]
+    pub unsafe fn argument(&self, number: usize) -> u64 {
+        match self.first.get(number) {
+            Some(first) => *first,
+            // SAFETY: the caller promises that it is there.
+            None => unsafe { self.further.add(number - 6).read() },
+        }
+    }
+
+    /// Gives the call another argument.
+    ///
+    /// # Safety
+    /// As for [`argument`](Self::argument).
+    pub unsafe fn set_argument(&mut self, number: usize, value: u64) {
+        match self.first.get_mut(number) {
+            Some(first) => *first = value,
+            // SAFETY: as above; the memory belongs to the called function (System V ABI, section 3.2.3).
+            None => unsafe { self.further.add(number - 6).write(value) },
+        }
+    }
+}
+
+/// Bytes of a stub.
+const STUB: usize = 16;
+
+/// Where the entry point of a call jumps to when it is profiled; `None` where there is no gate.
+pub fn stub(call: usize) -> Option<*mut ()> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let first = stubs as unsafe extern "C" fn() as *mut u8;
+        (call < STUBS).then(|| first.wrapping_add(call * STUB).cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = call;
+        None
+    }
+}
+
+/// How many stubs there are.
+const STUBS: usize = crate::generated::profiled::CALLS.len();
+
+/// For each call: its number, and on to the gate.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn stubs() {
+    core::arch::naked_asm!(
+        ".set weft_stub_number, 0",
+        ".rept {stubs}",
+        ".balign {size}",
+        "mov eax, offset weft_stub_number",
+        "jmp {gate}",
+        ".set weft_stub_number, weft_stub_number + 1",
+        ".endr",
+        stubs = const STUBS,
+        size = const STUB,
+        gate = sym gate,
+    );
+}
+
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn gate() {
+    core::arch::naked_asm!(
+        ".cfi_startproc",
+        "push rbp",
+        ".cfi_def_cfa_offset 16",
+        ".cfi_offset rbp, -16",
+        "mov rbp, rsp",
+        ".cfi_def_cfa_register rbp",
+        "sub rsp, {room}",
+        "mov [rsp], rdi",
+        "mov [rsp + 8], rsi",
+        "mov [rsp + 16], rdx",
+        "mov [rsp + 24], rcx",
+        "mov [rsp + 32], r8",
+        "mov [rsp + 40], r9",
+        "mov [rsp + 64], rax",
+        "mov rax, [rbp + 8]",
+        "mov [rsp + 72], rax",
+        "lea rax, [rbp + 16]",
+        "mov [rsp + 48], rax",
+        "mov rdi, rsp",
+        "call {enter}",
+        "mov r11, rax",
+        "cmp dword ptr [rsp + {plain}], 0",
+        "je 4f",
+        "mov rdi, [rsp]",
+        "mov rsi, [rsp + 8]",
+        "mov rdx, [rsp + 16]",
+        "mov rcx, [rsp + 24]",
+        "mov r8, [rsp + 32]",
+        "mov r9, [rsp + 40]",
+        "xor eax, eax",
+        "leave",
+        ".cfi_remember_state",
+        ".cfi_def_cfa rsp, 8",
+        "jmp r11",
+        "4:",
+        ".cfi_restore_state",
+        "mov rax, rsp",
+        // The further arguments once more, so that the stack stays aligned.
+        "mov rcx, [rax + 56]",
+        "mov rdx, rcx",
+        "and edx, 1",
+        "shl edx, 3",
+        "sub rsp, rdx",
+        "2:",
+        "test rcx, rcx",
+        "je 3f",
+        "push qword ptr [rbp + 8 + rcx * 8]",
+        "dec rcx",
+        "jmp 2b",
+        "3:",
+        "mov rdi, [rax]",
+        "mov rsi, [rax + 8]",
+        "mov rdx, [rax + 16]",
+        "mov rcx, [rax + 24]",
+        "mov r8, [rax + 32]",
+        "mov r9, [rax + 40]",
+        "xor eax, eax",
+        "call r11",
+        "lea rsp, [rbp - {room}]",
+        "mov [rsp + 80], rax",
+        "mov rdi, rsp",
+        "call {leave}",
+        "mov rax, [rsp + 80]",
+        "leave",
+        ".cfi_def_cfa rsp, 8",
+        "ret",
+        ".cfi_endproc",
+        room = const ROOM,
+        plain = const std::mem::offset_of!(Frame, plain),
+        enter = sym super::enter,
+        leave = sym super::leave,
+    );
+}

@@ -1,0 +1,207 @@
+//! Profile of a job: where the time of its ranks goes (`mpiexec --profile`), and when they did what (`mpiexec --timeline`).
+//!
+//! ```text
+//!   rank ── writes ──► memory file ◄── reads, when the rank has ended ── supervisor or agent
+//!                                                                          │ RankRecord
+//!                                     head of the job ◄────── link ────────┘
+//!                                       ├─► summary ──► table, JSON
+//!                                       └─► timeline: JSON of trace events, for Perfetto
+//! ```
+//!
+//! A memory file has no name and is there whatever has ended the rank, so an aborted or killed job has a profile like any other.
+//!
+//! | module | what |
+//! |---|---|
+//! | [`layout`] | where what stands in the memory; the other side is `weft_abi::profile` |
+//! | [`record`] | what one rank has written, read and checked |
+//! | [`summary`] | all ranks together, by call and place |
+//! | [`table`] | the summary for people |
+//! | [`arrivals`] | who came last to collectives |
+//! | [`messages`] | which receive belongs to which send |
+//! | [`timeline`] | the file for Perfetto |
+
+pub mod arrivals;
+pub mod layout;
+pub mod messages;
+pub mod record;
+pub mod summary;
+pub mod table;
+pub mod timeline;
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+
+use weft_sys::{Mapping, MemoryFile, descriptor};
+
+use crate::bootstrap::Names;
+
+pub use record::{Clock, Moment, RankRecord};
+use summary::Summary;
+
+/// The variable by which ranks are told what to record.
+pub const VARIABLE: &str = "WEFT_JOB_PROFILE";
+/// Its value for a table …
+pub const TABLE: &str = "table";
+/// … and for a timeline, which has what a table needs, too.
+pub const TIMELINE: &str = "timeline";
+
+/// What is to be made of the profile of a job.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ProfileRequest {
+    /// A table: into this file, or to standard error.
+    pub table: Option<Option<PathBuf>>,
+    /// A timeline, into this file.
+    pub timeline: Option<PathBuf>,
+}
+
+impl ProfileRequest {
+    /// Whether anything is.
+    #[must_use]
+    pub fn is_any(&self) -> bool {
+        self.table.is_some() || self.timeline.is_some()
+    }
+
+    /// What the ranks are told.
+    #[must_use]
+    pub fn variable(&self) -> Option<(OsString, OsString)> {
+        let value = match self {
+            Self {
+                timeline: Some(_), ..
+            } => TIMELINE,
+            Self { table: Some(_), .. } => TABLE,
+            _ => return None,
+        };
+        Some((VARIABLE.into(), value.into()))
+    }
+
+    /// Creates the files, so that nobody waits for the end of a job whose profile has no place.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn check(&self) -> Result<(), String> {
+        let files = self.table.iter().flatten().chain(&self.timeline);
+        for file in files {
+            File::create(file).map_err(|error| {
+                format!(
+                    "the profile cannot be written to {}: {error}; name another file",
+                    file.display()
+                )
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was asked for; answers lines for the user.
+    #[must_use]
+    pub fn write(&self, mut records: Vec<RankRecord>) -> Vec<String> {
+        let mut lines = Vec::new();
+        records.sort_by_key(|record| record.rank);
+        if records.is_empty() {
+            lines.push(
+                "there is no profile: no rank has initialised MPI by Weft's libmpi_abi".to_owned(),
+            );
+        }
+        messages::align(&mut records);
+        if let Some(file) = &self.timeline {
+            let result = File::create(file).and_then(|file| {
+                let mut out = BufWriter::new(file);
+                let told = timeline::write(&mut out, &records)?;
+                out.flush().map(|()| told)
+            });
+            match result {
+                Ok(told) => lines.push(told.line(file)),
+                Err(error) => lines.push(format!(
+                    "the timeline could not be written to {}: {error}",
+                    file.display()
+                )),
+            }
+        }
+        if let Some(file) = self.table.as_ref().filter(|_| !records.is_empty()) {
+            let summary = Summary::of(&records);
+            match file {
+                None => lines.push(table::text(&summary)),
+                Some(file) => {
+                    let json = file.extension() == Some(OsStr::new("json"));
+                    let text = match json {
+                        true => serde_json::to_string_pretty(&summary).unwrap_or_default(),
+                        false => table::text(&summary),
+                    };
+                    match std::fs::write(file, text + "\n") {
+                        Ok(()) => {
+                            lines.push(format!("the profile is in {}", file.display()));
+                        }
+                        Err(error) => lines.push(format!(
+                            "the profile could not be written to {}: {error}",
+                            file.display()
+                        )),
+                    }
+                }
+            }
+        }
+        lines
+    }
+}
+
+/// The memory of one rank's profile.
+#[derive(Debug)]
+pub struct ProfileMemory {
+    file: MemoryFile,
+    /// It has room for events.
+    pub timeline: bool,
+}
+
+impl ProfileMemory {
+    /// For a rank with this environment; `None` if it records nothing.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn of(environment: &BTreeMap<OsString, OsString>) -> io::Result<Option<Self>> {
+        let Some(value) = environment.get(OsStr::new(VARIABLE)) else {
+            return Ok(None);
+        };
+        let timeline = value == TIMELINE;
+        let file = MemoryFile::create("weft-profile", layout::bytes(timeline))?;
+        Ok(Some(Self { file, timeline }))
+    }
+
+    /// A descriptor of it for the rank.
+    ///
+    /// # Errors
+    /// If there are no descriptors left.
+    pub fn share(&self) -> io::Result<OwnedFd> {
+        self.file.share().map(MemoryFile::into_descriptor)
+    }
+
+    /// That of this process, which a launcher has started; `None` if it records nothing.
+    #[must_use]
+    pub fn inherited() -> Option<Self> {
+        let number = std::env::var(Names::PROFILE_DESCRIPTOR).ok()?;
+        let file = MemoryFile::adopt(descriptor::inherited(number.parse().ok()?).ok()?).ok()?;
+        let kinds = [false, true];
+        let found = kinds
+            .into_iter()
+            .find(|timeline| file.len() == layout::bytes(*timeline));
+        Some(Self {
+            timeline: found?,
+            file,
+        })
+    }
+
+    /// Maps it.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn map(&self) -> io::Result<Mapping> {
+        self.file.map()
+    }
+
+    /// What a rank has written; `None` if it has not begun to.
+    #[must_use]
+    pub fn read(&self, rank: u32, clock: &Clock) -> Option<RankRecord> {
+        record::read(&self.file, self.timeline, rank, clock)
+    }
+}

@@ -1,0 +1,213 @@
+//! Layout of a rank's profile memory: a sealed memory file that the launcher makes and the rank fills, in words of 64 bits.
+//!
+//! ```text
+//!   head | texts | thread area 0 | thread area 1 | …
+//!                   │ head, sites, waits for whom, arrivals at collectives, ring of events
+//! ```
+//!
+//! The rank is the only one that writes, each thread in an area of its own. The launcher reads when the rank has ended, however
+//! it did: what was written is there. It believes no number in it: all are bounded by this page.
+
+/// First word of the head.
+pub const MAGIC: u64 = 0x0001_656c_6966_6f72;
+/// Bytes of the head and the texts.
+pub const START: usize = 64 << 10;
+/// Where the texts begin.
+pub const TEXTS: usize = 1024;
+/// Most threads of a rank that are recorded.
+pub const MOST_THREADS: usize = 64;
+
+/// Words of the head.
+pub mod head {
+    /// [`MAGIC`](super::MAGIC), once the rest is there.
+    pub const MAGIC: usize = 0;
+    /// How many areas are used.
+    pub const THREADS: usize = 3;
+    /// Bytes of texts that are used.
+    pub const TEXTS: usize = 4;
+    /// Threads that got no area.
+    pub const THREADS_LEFT_OUT: usize = 5;
+    /// 1 once the rank has named its call sites.
+    pub const NAMED: usize = 6;
+}
+
+/// Words of a thread area's head.
+pub mod area {
+    /// The id of the thread.
+    pub const THREAD: usize = 0;
+    /// Calls at sites for which there was no room.
+    pub const CALLS_LEFT_OUT: usize = 1;
+    /// Waits that no row was left for.
+    pub const WAITS_LEFT_OUT: usize = 2;
+    /// Events written, all in all: the last [`EVENTS`](super::EVENTS) of them are there.
+    pub const EVENTS: usize = 3;
+    /// Arrivals that are there.
+    pub const ARRIVALS: usize = 4;
+    /// Arrivals are kept of every 2^n-th collective of a communicator.
+    pub const ARRIVALS_SHIFT: usize = 5;
+    /// Words of this head.
+    pub const WORDS: usize = 32;
+}
+
+/// Words of a call site.
+pub mod site {
+    /// What the call returns to and which call it is; 0: free.
+    pub const KEY: usize = 0;
+    /// The name of the call.
+    pub const CALL: usize = 1;
+    /// The place as object and offset.
+    pub const OBJECT: usize = 2;
+    /// The place as file and line.
+    pub const PLACE: usize = 3;
+    /// Calls.
+    pub const COUNT: usize = 4;
+    /// Bytes of data of all of them.
+    pub const BYTES: usize = 5;
+    /// Calls that were timed.
+    pub const TIMED: usize = 6;
+    /// Ticks of these, with what they waited.
+    pub const TICKS: usize = 7;
+    /// Ticks that these waited.
+    pub const WAITED: usize = 8;
+    /// Ticks that the others waited.
+    pub const WAITED_UNTIMED: usize = 9;
+    /// Ticks of the longest call that was timed.
+    pub const LONGEST: usize = 10;
+    /// Calls until the next one that is timed.
+    pub const SKIP: usize = 11;
+    /// What the call returns to.
+    pub const ADDRESS: usize = 12;
+    /// Words of a site.
+    pub const WORDS: usize = 16;
+}
+
+/// Call sites of a thread, a power of two.
+pub const SITES: usize = 256;
+/// Rows of whom a thread has waited for, a power of two: key, ticks, times, nothing.
+pub const WAITS: usize = 1024;
+/// Words of such a row.
+pub const WAIT_WORDS: usize = 4;
+/// Arrivals at collectives: context and number, ticks at the beginning, ticks that it took, site.
+pub const ARRIVALS: usize = 4096;
+/// Words of an arrival.
+pub const ARRIVAL_WORDS: usize = 4;
+/// Events of a thread, a power of two; the oldest give way.
+pub const EVENTS: usize = 1 << 17;
+/// Words of an event.
+pub const EVENT_WORDS: usize = 6;
+
+/// Word at which the sites of an area begin.
+pub const SITES_AT: usize = area::WORDS;
+/// … the waits.
+pub const WAITS_AT: usize = SITES_AT + SITES * site::WORDS;
+/// … the arrivals.
+pub const ARRIVALS_AT: usize = WAITS_AT + WAITS * WAIT_WORDS;
+/// … the events.
+pub const EVENTS_AT: usize = ARRIVALS_AT + ARRIVALS * ARRIVAL_WORDS;
+
+/// Bytes of a thread area, whole pages.
+#[must_use]
+pub const fn area_bytes(timeline: bool) -> usize {
+    let words = EVENTS_AT + if timeline { EVENTS * EVENT_WORDS } else { 0 };
+    (words * 8).next_multiple_of(4096)
+}
+
+/// Bytes of the whole.
+#[must_use]
+pub const fn bytes(timeline: bool) -> usize {
+    START + MOST_THREADS * area_bytes(timeline)
+}
+
+/// Why a call has waited.
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u8)]
+pub enum Cause {
+    /// A message was not sent yet.
+    LateSender = 0,
+    /// A message was not received yet.
+    LateReceiver = 1,
+    /// Both sides were there: the data moved.
+    Transfer = 2,
+    /// Members of a collective had not come, or its data moved.
+    Collective = 3,
+    /// Something at a window.
+    Window = 4,
+    /// Anything else.
+    Other = 5,
+}
+
+impl Cause {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::LateSender,
+        Self::LateReceiver,
+        Self::Transfer,
+        Self::Collective,
+        Self::Window,
+        Self::Other,
+    ];
+
+    /// In words.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LateSender => "late sender",
+            Self::LateReceiver => "late receiver",
+            Self::Transfer => "transfer",
+            Self::Collective => "collective",
+            Self::Window => "window",
+            Self::Other => "other",
+        }
+    }
+
+    /// From a word; what is none of them counts as [`Self::Other`].
+    #[must_use]
+    pub fn of(number: u64) -> Self {
+        let found = Self::ALL.get(usize::try_from(number).unwrap_or(usize::MAX));
+        found.copied().unwrap_or(Self::Other)
+    }
+}
+
+/// The number for a peer that is not known.
+pub const NOBODY: u32 = u32::MAX;
+
+/// The key of a row of waits.
+#[must_use]
+pub const fn wait_key(site: usize, cause: Cause, peer: u32) -> u64 {
+    (site as u64 + 1) << 40 | (cause as u64) << 32 | peer as u64
+}
+
+/// What an event is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[repr(u8)]
+pub enum EventKind {
+    /// A call, from its begin to its end.
+    Call = 1,
+    /// A message was sent; it began at the first time.
+    Sent = 2,
+    /// A message was received: the receive began at the first time, and has ended at the second.
+    Received = 3,
+    /// A call waited: looked again and again, or slept.
+    Waited = 4,
+    /// A thread slept.
+    Slept = 5,
+}
+
+impl EventKind {
+    /// From a word.
+    #[must_use]
+    pub fn of(number: u64) -> Option<Self> {
+        [
+            Self::Call,
+            Self::Sent,
+            Self::Received,
+            Self::Waited,
+            Self::Slept,
+        ]
+        .into_iter()
+        .find(|kind| *kind as u64 == number)
+    }
+}

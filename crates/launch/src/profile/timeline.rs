@@ -1,0 +1,201 @@
+//! Timeline of a job as JSON of trace events, which Perfetto and Chromium open.
+//!
+//! | in the file | what |
+//! |---|---|
+//! | process | a rank |
+//! | thread | a thread of it that calls MPI, or a fiber |
+//! | slice | a call; within it what it waited for, and within that how long it slept: the rest of the wait it looked again and again |
+//! | flow | a message, from the call that sends it to the call that completes its receive |
+//!
+//! Each event is a line, so the file is as long as the events, and nothing of it is kept in memory.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::layout::{Cause, EventKind};
+use super::record::{EventRecord, RankRecord};
+use super::{arrivals, messages};
+
+/// What was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Written {
+    /// Events of ranks.
+    pub events: usize,
+    /// Messages with both ends.
+    pub messages: usize,
+    /// Older events that had given way.
+    pub dropped: u64,
+}
+
+impl Written {
+    /// For the user.
+    #[must_use]
+    pub fn line(&self, file: &Path) -> String {
+        let dropped = match self.dropped {
+            0 => String::new(),
+            some => format!("; {some} older events had no room and are not there"),
+        };
+        format!(
+            "the timeline is in {}: {} events, {} messages{dropped}; open it at https://ui.perfetto.dev",
+            file.display(),
+            self.events,
+            self.messages
+        )
+    }
+}
+
+/// The first bit of the number of a track that belongs to a fiber.
+const FIBER: u32 = 1 << 31;
+/// Where the numbers of fibers begin in the file: threads have smaller ones.
+const FIRST_FIBER: u32 = 1000;
+
+fn thread(track: u32) -> u32 {
+    match track & FIBER {
+        0 => track,
+        _ => FIRST_FIBER + (track & !FIBER),
+    }
+}
+
+/// Microseconds, as the format has them, from the first moment of the job.
+fn micros(nanoseconds: u64) -> f64 {
+    nanoseconds as f64 / 1e3
+}
+
+/// Writes all of it.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written> {
+    let all = records.iter().flat_map(RankRecord::events);
+    let start = all.map(|event| event.begun).min().unwrap_or(0);
+    let mut written = Written {
+        events: 0,
+        messages: 0,
+        dropped: records
+            .iter()
+            .map(RankRecord::dropped)
+            .fold(0, u64::saturating_add),
+    };
+    out.write_all(b"{\"traceEvents\":[\n")?;
+    let mut first = true;
+    let mut line = |out: &mut dyn Write, value: &Value| {
+        if !std::mem::take(&mut first) {
+            out.write_all(b",\n")?;
+        }
+        serde_json::to_writer(out, value).map_err(io::Error::from)
+    };
+    let late = arrivals::late(records);
+    let last: BTreeMap<(usize, u64), u32> = late
+        .iter()
+        .map(|one| ((one.record, one.begun), one.last))
+        .collect();
+    for (number, record) in records.iter().enumerate() {
+        for value in names(record) {
+            line(out, &value)?;
+        }
+        for event in record.events() {
+            let last = last.get(&(number, event.begun)).copied();
+            if let Some(value) = slice(record, event, last, start) {
+                line(out, &value)?;
+                written.events += 1;
+            }
+        }
+    }
+    for (number, message) in messages::pairs(records).iter().enumerate() {
+        let (sent, received) = (message.sent, message.received);
+        // Within the slice of the call that completes it.
+        let end = received.ended.saturating_sub(1).max(sent.begun);
+        line(
+            out,
+            &json!({"ph": "s", "id": number, "name": "message", "cat": "message", "pid": message.from,
+                    "tid": thread(sent.track), "ts": micros(sent.begun - start)}),
+        )?;
+        line(
+            out,
+            &json!({"ph": "f", "bp": "e", "id": number, "name": "message", "cat": "message", "pid": message.to,
+                    "tid": thread(received.track), "ts": micros(end - start)}),
+        )?;
+        written.messages += 1;
+    }
+    let other = json!({"dropped_events": written.dropped, "events": written.events, "messages": written.messages});
+    write!(
+        out,
+        "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n"
+    )?;
+    Ok(written)
+}
+
+/// The names of a rank and its tracks.
+fn names(record: &RankRecord) -> Vec<Value> {
+    let rank = record.rank;
+    let name = match record.host.as_str() {
+        "" => format!("rank {rank}"),
+        host => format!("rank {rank} on {host}"),
+    };
+    let mut found = vec![
+        json!({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": name}}),
+        json!({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}}),
+    ];
+    let mut tracks: BTreeMap<u32, String> = BTreeMap::new();
+    for one in &record.threads {
+        tracks.insert(thread(one.track), format!("thread {}", one.thread));
+    }
+    for event in record.events().filter(|event| event.track & FIBER != 0) {
+        let number = event.track & !FIBER;
+        tracks
+            .entry(thread(event.track))
+            .or_insert_with(|| format!("fiber {number}"));
+    }
+    found.extend(tracks.iter().map(|(track, name)| {
+        json!({"ph": "M", "name": "thread_name", "pid": rank, "tid": track, "args": {"name": name}})
+    }));
+    found
+}
+
+fn slice(record: &RankRecord, event: &EventRecord, last: Option<u32>, start: u64) -> Option<Value> {
+    let site = record.sites.get(event.site as usize);
+    let mut arguments = serde_json::Map::new();
+    let mut set = |name: &str, value: Value| arguments.insert(name.to_owned(), value);
+    let (name, category) = match event.kind {
+        EventKind::Call => {
+            let site = site?;
+            set(
+                "where",
+                json!(site.place.as_deref().unwrap_or(&site.object)),
+            );
+            if let Some(peer) = event.peer {
+                set("peer", json!(peer));
+                set("tag", json!(event.tag));
+                set("context", json!(event.context));
+            }
+            if let Some(bytes) = event.bytes.filter(|bytes| *bytes > 0) {
+                set("bytes", json!(bytes));
+            }
+            if let Some(last) = last {
+                set("last", json!(last));
+            }
+            (site.call.clone(), "call")
+        }
+        EventKind::Waited => {
+            let cause = Cause::of(u64::from(event.tag.unsigned_abs()));
+            let whom = match event.peer {
+                Some(peer) => format!("waits for rank {peer}: {}", cause.name()),
+                None => format!("waits: {}", cause.name()),
+            };
+            if let Some(peer) = event.peer {
+                set("peer", json!(peer));
+            }
+            set("cause", json!(cause));
+            (whom, "wait")
+        }
+        EventKind::Slept => ("sleeps".to_owned(), "sleep"),
+        EventKind::Sent | EventKind::Received => return None,
+    };
+    Some(json!({
+        "ph": "X", "name": name, "cat": category, "pid": record.rank, "tid": thread(event.track),
+        "ts": micros(event.begun - start), "dur": micros(event.ended.saturating_sub(event.begun)), "args": arguments,
+    }))
+}

@@ -1,0 +1,377 @@
+//! Where the time goes: `mpiexec --profile` and `mpiexec --timeline`, of whole programs.
+#![allow(missing_docs)]
+
+#[path = "../launch/network.rs"]
+mod network;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use weft_tests::{Ended, build, installation, root, run, scratch, tool};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn program() -> PathBuf {
+    build("tests/programs/profiled.c", &["-g", "-pthread"])
+}
+
+fn read(file: &Path) -> Value {
+    let text = std::fs::read(file).expect("it was written");
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
+}
+
+/// The profile of a job that does this.
+fn profile(ranks: u32, what: &str) -> Value {
+    let file = scratch("profile").join(format!("{what}.json"));
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", &ranks.to_string()])
+            .arg(format!("--profile={}", file.display()))
+            .arg(program())
+            .arg(what),
+        LIMIT,
+    );
+    ended.expect_success();
+    read(&file)
+}
+
+/// The row of a call.
+fn row<'a>(profile: &'a Value, call: &str) -> &'a Value {
+    let rows = profile["calls"].as_array().expect("rows");
+    let found = rows.iter().find(|row| row["call"] == call);
+    found.unwrap_or_else(|| panic!("{call} is not in {profile:#}"))
+}
+
+/// Why, and for whom, a call has waited longest.
+fn waited_for(profile: &Value, call: &str) -> (String, u64) {
+    let row = row(profile, call);
+    let first = &row["waited_for"][0];
+    let rank = first["rank"].as_u64().unwrap_or(u64::MAX);
+    (first["cause"].as_str().unwrap_or("nobody").to_owned(), rank)
+}
+
+#[test]
+fn who_is_late_is_named() {
+    for (what, call, cause) in [
+        ("sender", "MPI_Recv", "late-sender"),
+        ("anybody", "MPI_Recv", "late-sender"),
+        ("begun", "MPI_Wait", "late-sender"),
+        ("receiver", "MPI_Ssend", "late-receiver"),
+    ] {
+        let found = profile(2, what);
+        assert_eq!(
+            waited_for(&found, call),
+            (cause.to_owned(), 1),
+            "{what}: {found:#}"
+        );
+        let row = row(&found, call);
+        let place = row["place"].as_str().unwrap_or_default();
+        assert!(
+            place.starts_with("profiled.c:") && place.ends_with(&format!("({what})")),
+            "{what}: {place}"
+        );
+        assert_eq!(row["count"], 1, "{what}");
+    }
+}
+
+#[test]
+fn who_comes_last_to_a_collective_is_named() {
+    let found = profile(4, "collective");
+    assert_eq!(
+        waited_for(&found, "MPI_Allreduce"),
+        ("collective".to_owned(), 3),
+        "{found:#}"
+    );
+    let row = row(&found, "MPI_Allreduce");
+    assert_eq!((&row["count"], &row["bytes"]), (&4.into(), &16.into()));
+    assert_eq!(row["per_rank"]["ranks"], 4);
+}
+
+#[test]
+fn calls_that_are_not_all_timed_are_all_counted() {
+    let found = profile(2, "many");
+    for call in ["MPI_Send", "MPI_Recv"] {
+        let row = row(&found, call);
+        assert_eq!(
+            (&row["count"], &row["bytes"]),
+            (&200_000.into(), &800_000.into())
+        );
+        assert!(row["seconds"].as_f64() > Some(0.0));
+    }
+}
+
+#[test]
+fn the_table_is_for_people() {
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", "2", "--profile"])
+            .arg(program())
+            .arg("sender"),
+        LIMIT,
+    );
+    ended.expect_success();
+    let line = ended.err.lines().find(|line| line.starts_with("MPI_Recv"));
+    let line = line.unwrap_or_else(|| panic!("{ended:?}"));
+    assert!(line.contains("(sender)"), "{line}");
+    assert!(line.contains("late sender 1: "), "{line}");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anything_starts() {
+    let ended = run(
+        tool("mpiexec").args(["-n", "1", "--timeline", "/nowhere/at/all.json", "true"]),
+        LIMIT,
+    );
+    assert_eq!(ended.code(), Some(2), "{ended:?}");
+    assert!(ended.err.contains("name another file"), "{ended:?}");
+}
+
+/// The timeline of a job that does this, and how it ended.
+fn timeline(ranks: u32, what: &str) -> (Value, Ended) {
+    let file = scratch("profile").join(format!("{what}-timeline.json"));
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", &ranks.to_string(), "--timeline"])
+            .arg(&file)
+            .arg(program())
+            .arg(what),
+        LIMIT,
+    );
+    (read(&file), ended)
+}
+
+fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
+    let all = timeline["traceEvents"].as_array().expect("a list");
+    all.iter().filter(|event| event["ph"] == phase).collect()
+}
+
+/// Checks what the format asks for; answers how many messages there are between each two ranks.
+fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
+    for event in events(timeline, "X") {
+        let times = [&event["ts"], &event["dur"]].map(|time| time.as_f64().unwrap_or(-1.0));
+        assert!(times.iter().all(|time| *time >= 0.0), "{event}");
+        assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string());
+    }
+    let mut ends: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
+    for event in events(timeline, "s")
+        .into_iter()
+        .chain(events(timeline, "f"))
+    {
+        ends.entry(event["id"].as_u64().expect("a number"))
+            .or_default()
+            .push(event);
+    }
+    let mut messages = BTreeMap::new();
+    for (id, ends) in ends {
+        let [start, end] = ends[..] else {
+            panic!("{id} has {} ends", ends.len());
+        };
+        assert_eq!((&start["ph"], &end["ph"]), (&"s".into(), &"f".into()));
+        assert!(start["ts"].as_f64() <= end["ts"].as_f64(), "{start} {end}");
+        for one in [start, end] {
+            // Each lies within a call.
+            let at = one["ts"].as_f64().expect("a time");
+            let around = events(timeline, "X").into_iter().any(|slice| {
+                let begun = slice["ts"].as_f64().unwrap_or(0.0);
+                let time = slice["dur"].as_f64().unwrap_or(0.0);
+                slice["cat"] == "call"
+                    && (&slice["pid"], &slice["tid"]) == (&one["pid"], &one["tid"])
+                    && (begun..=begun + time + 0.001).contains(&at)
+            });
+            assert!(around, "{one}");
+        }
+        let ranks = [start, end].map(|one| one["pid"].as_u64().expect("a rank"));
+        *messages.entry((ranks[0], ranks[1])).or_default() += 1;
+    }
+    messages
+}
+
+/// What `messages` of the program sends among so many ranks.
+fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
+    let mut found = BTreeMap::new();
+    for rank in 0..ranks {
+        *found.entry((rank, (rank + 1) % ranks)).or_default() += 6;
+        *found.entry(((rank + 1) % ranks, rank)).or_default() += 4;
+    }
+    found
+}
+
+#[test]
+fn each_message_is_an_arrow() {
+    let (found, ended) = timeline(3, "messages");
+    ended.expect_success();
+    assert_eq!(check(&found), all_messages(3));
+    assert_eq!(found["otherData"]["dropped_events"], 0);
+    let barriers = events(&found, "X");
+    let barriers = barriers.iter().filter(|one| one["name"] == "MPI_Barrier");
+    let last: Vec<_> = barriers.map(|one| one["args"]["last"].as_u64()).collect();
+    // All but the last one say who that was.
+    assert_eq!(last.len(), 3);
+    assert_eq!(last.iter().flatten().count(), 2, "{last:?}");
+}
+
+#[test]
+fn waits_say_for_whom_and_sleep_within() {
+    let (found, ended) = timeline(2, "sender");
+    ended.expect_success();
+    check(&found);
+    let slices = events(&found, "X");
+    let of = |name: &str| {
+        slices
+            .iter()
+            .find(|one| one["name"] == name && one["pid"] == 0)
+    };
+    let wait = of("waits for rank 1: late sender").expect("a wait");
+    let sleep = of("sleeps").expect("a sleep");
+    assert!(sleep["ts"].as_f64() >= wait["ts"].as_f64());
+    assert!(sleep["dur"].as_f64() <= wait["dur"].as_f64());
+}
+
+#[test]
+fn threads_have_tracks_of_their_own() {
+    let (found, ended) = timeline(2, "threads");
+    ended.expect_success();
+    assert_eq!(
+        check(&found),
+        BTreeMap::from([((0, 1), 100), ((1, 0), 100)])
+    );
+    let names = events(&found, "M");
+    let names = names.iter().filter(|one| one["name"] == "thread_name");
+    // The one that has initialised MPI, and two more, on each rank.
+    assert_eq!(names.count(), 6);
+}
+
+#[test]
+fn old_events_give_way_and_are_counted() {
+    let (found, ended) = timeline(2, "many");
+    ended.expect_success();
+    let dropped = found["otherData"]["dropped_events"].as_u64();
+    assert!(dropped > Some(0), "{dropped:?}");
+    assert!(ended.err.contains("older events had no room"), "{ended:?}");
+    let ends = [events(&found, "s").len(), events(&found, "f").len()];
+    assert!(ends[0] > 1000 && ends[0] == ends[1], "{ends:?}");
+}
+
+#[test]
+fn a_job_that_is_aborted_or_killed_leaves_a_valid_file() {
+    for (what, code) in [("abort", 5), ("killed", 128 + 9)] {
+        let (found, ended) = timeline(2, what);
+        assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
+        let messages: usize = check(&found).values().sum();
+        // The barrier at their end comes after all of them.
+        assert_eq!(messages, 20, "{what}");
+    }
+}
+
+#[test]
+fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
+    for signal in ["INT", "KILL"] {
+        let file = scratch("profile").join(format!("{signal}.json"));
+        let mut child = tool("mpiexec")
+            .args(["-n", "2", "--no-deadlock-check", "--timeline"])
+            .arg(&file)
+            .arg(program())
+            .arg("stuck")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("mpiexec can be started");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        assert_eq!(lines.next().expect("a line").expect("text"), "stuck");
+        let sent = Command::new("kill")
+            .args([format!("-{signal}"), child.id().to_string()])
+            .status();
+        assert!(sent.expect("kill can be started").success());
+        // Whoever holds its output ends last.
+        assert!(lines.next().is_none());
+        let _ = child.wait().expect("our own child");
+        let messages: usize = check(&read(&file)).values().sum();
+        assert_eq!(messages, 20, "{signal}");
+    }
+}
+
+#[test]
+fn fibers_have_tracks_of_their_own() {
+    let program = build("tests/programs/fibers.c", &["-pthread"]);
+    let file = scratch("profile").join("fibers.json");
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", "2", "--timeline"])
+            .arg(&file)
+            .arg(program),
+        LIMIT,
+    );
+    ended.expect_success();
+    let found = read(&file);
+    let names = events(&found, "M");
+    let fibers = names.iter().filter(|one| {
+        let name = one["args"]["name"].as_str().unwrap_or_default();
+        name.starts_with("fiber ")
+    });
+    assert!(fibers.count() > 2);
+}
+
+/// mpi4py, where `cargo xtask mpi4py` has built it.
+#[test]
+fn python_programs_are_profiled_as_they_are() {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), PathBuf::from);
+    let built = std::fs::read_dir(target.join("mpi4py"))
+        .into_iter()
+        .flatten();
+    let built = built.filter_map(|entry| Some(entry.ok()?.path()));
+    let Some(packages) = built.into_iter().find(|path| path.join("ready").exists()) else {
+        println!("skipped: mpi4py is not there (cargo xtask mpi4py)");
+        return;
+    };
+    let file = scratch("profile").join("python.json");
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", "2"])
+            .arg(format!("--profile={}", file.display()))
+            .arg("python3")
+            .arg(root().join("tests/programs/late.py"))
+            .env("PYTHONPATH", packages),
+        LIMIT,
+    );
+    ended.expect_success();
+    let found = read(&file);
+    let waits = ("late-sender".to_owned(), 1);
+    assert_eq!(waited_for(&found, "MPI_Mprobe"), waits, "{found:#}");
+    let place = row(&found, "MPI_Mprobe")["place"].as_str();
+    assert!(
+        place.is_some_and(|place| place.contains("MPI.") && !place.contains("__pyx")),
+        "{place:?}"
+    );
+}
+
+#[test]
+fn two_hosts_are_on_one_clock() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = network::Network::new(2) else {
+        return;
+    };
+    let (json, trace) = (network.file("profile.json"), network.file("timeline.json"));
+    let mut start = network.on(0, &launcher.to_string_lossy());
+    start.arg(format!("--profile={}", json.display()));
+    start
+        .arg("--timeline")
+        .arg(&trace)
+        .args(network.everywhere(2));
+    let ended = run(start.arg(program()).arg("messages"), LIMIT);
+    ended.expect_success();
+    let found = read(&trace);
+    assert_eq!(check(&found), all_messages(4));
+    let names = events(&found, "M");
+    let hosts = names.iter().filter(|one| {
+        let name = one["args"]["name"].as_str().unwrap_or_default();
+        name.contains(" on ")
+    });
+    assert_eq!(hosts.count(), 4);
+    assert_eq!(read(&json)["ranks"], 4);
+}

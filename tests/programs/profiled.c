@@ -1,0 +1,200 @@
+/* Ranks that are late on purpose, for a profile that names them. The argument says what happens:
+ *   sender      rank 1 sends late, rank 0 waits for it
+ *   anybody     the same, and rank 0 would receive from anybody
+ *   begun       the same, by MPI_Irecv and MPI_Wait
+ *   receiver    rank 1 receives late, rank 0 waits for it
+ *   collective  the last rank comes late to MPI_Barrier and MPI_Allreduce
+ *   messages    each rank sends to the next one, in all ways that a timeline follows
+ *   many        many small messages from rank 0 to rank 1
+ *   threads     two threads of each rank exchange messages
+ *   abort       rank 1 calls MPI_Abort after some messages
+ *   killed      rank 1 is killed after some messages
+ *   stuck       after some messages rank 0 waits for ever */
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int rank, size;
+
+static void sleep_ms(long time)
+{
+	struct timespec left = { time / 1000, time % 1000 * 1000000 };
+	while (nanosleep(&left, &left) != 0)
+		;
+}
+
+enum { LATE = 60, LARGE = 1 << 20 };
+static char large[LARGE];
+
+static void sender(void)
+{
+	int value = 7;
+	if (rank == 1) {
+		sleep_ms(LATE);
+		MPI_Send(&value, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+	} else if (rank == 0) {
+		MPI_Recv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+}
+
+static void anybody(void)
+{
+	int value = 7;
+	if (rank == 1) {
+		sleep_ms(LATE);
+		MPI_Send(&value, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+	} else if (rank == 0) {
+		MPI_Recv(&value, 1, MPI_INT, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+}
+
+static void begun(void)
+{
+	int value = 7;
+	if (rank == 1) {
+		sleep_ms(LATE);
+		MPI_Send(&value, 1, MPI_INT, 0, 3, MPI_COMM_WORLD);
+	} else if (rank == 0) {
+		MPI_Request request;
+		MPI_Irecv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, &request);
+		MPI_Wait(&request, MPI_STATUS_IGNORE);
+	}
+}
+
+static void receiver(void)
+{
+	if (rank == 1) {
+		sleep_ms(LATE);
+		MPI_Recv(large, LARGE, MPI_CHAR, 0, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else if (rank == 0) {
+		MPI_Ssend(large, LARGE, MPI_CHAR, 1, 3, MPI_COMM_WORLD);
+	}
+}
+
+static void collective(void)
+{
+	int mine = rank, sum = 0;
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == size - 1)
+		sleep_ms(LATE);
+	MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	if (sum != size * (size - 1) / 2)
+		MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
+/* Ten messages of each rank. */
+static void messages(void)
+{
+	int next = (rank + 1) % size, before = (rank + size - 1) % size;
+	int out[4] = { rank, 1, 2, 3 }, in[4], again[4];
+	MPI_Request requests[4];
+	/* 1, 2: blocking, one from anybody. */
+	if (rank == 0) {
+		MPI_Send(out, 4, MPI_INT, next, 1, MPI_COMM_WORLD);
+		MPI_Recv(in, 4, MPI_INT, before, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	} else {
+		MPI_Recv(in, 4, MPI_INT, MPI_ANY_SOURCE, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Send(out, 4, MPI_INT, next, 1, MPI_COMM_WORLD);
+	}
+	MPI_Sendrecv(out, 2, MPI_INT, next, 2, in, 2, MPI_INT, before, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	/* 3 to 6: two with the same envelope, one from anybody, one of another length. */
+	MPI_Irecv(in, 4, MPI_INT, before, 3, MPI_COMM_WORLD, &requests[0]);
+	MPI_Irecv(again, 4, MPI_INT, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, &requests[1]);
+	MPI_Isend(out, 4, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[2]);
+	MPI_Isend(out, 1, MPI_INT, next, 3, MPI_COMM_WORLD, &requests[3]);
+	MPI_Waitall(4, requests, MPI_STATUSES_IGNORE);
+	MPI_Irecv(in, 4, MPI_INT, MPI_ANY_SOURCE, 4, MPI_COMM_WORLD, &requests[0]);
+	MPI_Issend(out, 4, MPI_INT, next, 4, MPI_COMM_WORLD, &requests[1]);
+	for (int left = 2; left > 0; left--) {
+		int index;
+		MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
+	}
+	MPI_Irecv(large, LARGE / 2, MPI_CHAR, before, 5, MPI_COMM_WORLD, &requests[0]);
+	MPI_Isend(large + LARGE / 2, LARGE / 2, MPI_CHAR, next, 5, MPI_COMM_WORLD, &requests[1]);
+	for (int done = 0; !done;)
+		MPI_Testall(2, requests, &done, MPI_STATUSES_IGNORE);
+	/* 7 to 10: on a communicator of its own, in other order. */
+	MPI_Comm other;
+	MPI_Comm_split(MPI_COMM_WORLD, 0, size - rank, &other);
+	int there;
+	MPI_Comm_rank(other, &there);
+	next = (there + 1) % size, before = (there + size - 1) % size;
+	for (int round = 0; round < 4; round++)
+		MPI_Sendrecv_replace(in, 1, MPI_INT, next, 9, before, 9, other, MPI_STATUS_IGNORE);
+	MPI_Comm_free(&other);
+	MPI_Barrier(MPI_COMM_WORLD);
+}
+
+enum { MANY = 200000 };
+
+static void many(void)
+{
+	int value = 0;
+	for (int round = 0; round < MANY; round++) {
+		if (rank == 0)
+			MPI_Send(&value, 1, MPI_INT, 1, 0, MPI_COMM_WORLD);
+		else if (rank == 1)
+			MPI_Recv(&value, 1, MPI_INT, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+}
+
+static void *exchange(void *tag)
+{
+	int value = rank;
+	for (int round = 0; round < 50; round++)
+		MPI_Sendrecv_replace(&value, 1, MPI_INT, 1 - rank, *(int *)tag, 1 - rank, *(int *)tag, MPI_COMM_WORLD,
+				     MPI_STATUS_IGNORE);
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t made[2];
+	int tags[2] = { 1, 2 };
+	for (int i = 0; i < 2; i++)
+		pthread_create(&made[i], NULL, exchange, &tags[i]);
+	for (int i = 0; i < 2; i++)
+		pthread_join(made[i], NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "messages";
+	int provided;
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	if (strcmp(what, "sender") == 0)
+		sender();
+	else if (strcmp(what, "anybody") == 0)
+		anybody();
+	else if (strcmp(what, "begun") == 0)
+		begun();
+	else if (strcmp(what, "receiver") == 0)
+		receiver();
+	else if (strcmp(what, "collective") == 0)
+		collective();
+	else if (strcmp(what, "many") == 0)
+		many();
+	else if (strcmp(what, "threads") == 0)
+		threads();
+	else
+		messages();
+	if (strcmp(what, "abort") == 0 && rank == 1)
+		MPI_Abort(MPI_COMM_WORLD, 5);
+	if (strcmp(what, "killed") == 0 && rank == 1)
+		raise(SIGKILL);
+	if (strcmp(what, "stuck") == 0 && rank == 0) {
+		int value;
+		puts("stuck");
+		fflush(stdout);
+		MPI_Recv(&value, 1, MPI_INT, 1, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+	MPI_Finalize();
+	return 0;
+}

@@ -271,11 +271,15 @@ mod tests {
 
     #[test]
     fn every_cell_gets_its_samples_from_every_launch() {
-        let found = Harness::new(&[], Vec::new(), 2, Effort::Quick, 3).run(
-            &experiment(),
-            &plan(),
-            &ProgressBar::hidden(),
-        );
+        let found = Harness::new(
+            &[],
+            Vec::new(),
+            HostsOnDemand::default(),
+            2,
+            Effort::Quick,
+            3,
+        )
+        .run(&experiment(), &plan(), &ProgressBar::hidden());
         assert_eq!(found.series.len(), 2);
         let places: Vec<f64> = found.series[0].points.iter().map(|point| point.x).collect();
         assert_eq!(places, [64.0, 4096.0], "points rise with x");
@@ -297,11 +301,15 @@ mod tests {
     #[test]
     fn a_bounded_run_gives_each_cell_a_turn_and_ends() {
         let plan = plan().bounded(Duration::ZERO);
-        let found = Harness::new(&[], Vec::new(), 2, Effort::Full, 3).run(
-            &experiment(),
-            &plan,
-            &ProgressBar::hidden(),
-        );
+        let found = Harness::new(
+            &[],
+            Vec::new(),
+            HostsOnDemand::default(),
+            2,
+            Effort::Full,
+            3,
+        )
+        .run(&experiment(), &plan, &ProgressBar::hidden());
         let counts: Vec<usize> = found
             .series
             .iter()
@@ -362,11 +370,15 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let broken = broken_implementation(folder.path());
         let participants = [broken];
-        let found = Harness::new(&participants, Vec::new(), 2, Effort::Quick, 3).run(
-            &experiment(),
-            &plan,
-            &ProgressBar::hidden(),
-        );
+        let found = Harness::new(
+            &participants,
+            Vec::new(),
+            HostsOnDemand::default(),
+            2,
+            Effort::Quick,
+            3,
+        )
+        .run(&experiment(), &plan, &ProgressBar::hidden());
         assert_eq!(
             found.series.len(),
             1,

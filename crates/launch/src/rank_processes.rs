@@ -520,6 +520,7 @@ impl RankProcesses {
             control,
             lifeline,
             outputs,
+            profile,
         } = Spawner::new(&self.segment.descriptor, false)
             .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null(), &FREE))?;
         self.profiles

@@ -181,8 +181,8 @@ impl<'a> RemoteHosts<'a> {
             let hello = self.agents.agent(agent).hello();
             let own = hello.is_some_and(|hello| hello.program);
             let ranks = self.distribution.ranks(agent);
-            for rank in ranks.clone() {
-                self.ranks.assign(agent, rank);
+            for rank in ranks {
+                self.ranks.assign(agent, *rank);
             }
             let assignment = Assignment {
                 key: *self.key.as_bytes(),

@@ -90,7 +90,13 @@ impl Case {
     }
 
     /// Runs it; what is not as it must be.
-    fn fails(&self, name: &str, program: &Path, is_right: bool, launch: &Launch) -> Option<String> {
+    fn fails(
+        &self,
+        name: &str,
+        program: &Path,
+        is_right: bool,
+        launch: &Launch<'_>,
+    ) -> Option<String> {
         let mut command = launch(self.ranks);
         command
             .args(&self.options)
@@ -149,7 +155,7 @@ fn programs(folder: &str, group: &str) -> Vec<PathBuf> {
 }
 
 /// Starts so many ranks, of what is appended.
-type Launch = dyn Fn(u32) -> Command + Sync;
+type Launch<'a> = dyn Fn(u32) -> Command + Sync + 'a;
 
 fn check(folder: &str, group: &str) {
     let launch = |ranks: u32| {
@@ -161,7 +167,7 @@ fn check(folder: &str, group: &str) {
 }
 
 /// As [`check`], of those cases that are `wanted`, started in another way.
-fn check_by(folder: &str, group: &str, wanted: &dyn Fn(&Case) -> bool, launch: &Launch) {
+fn check_by(folder: &str, group: &str, wanted: &dyn Fn(&Case) -> bool, launch: &Launch<'_>) {
     let mut cases = Vec::new();
     for path in programs(folder, group) {
         let name = path

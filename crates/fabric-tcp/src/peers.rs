@@ -335,9 +335,10 @@ impl<N: Network> Peers<N> {
         let sessions = self.begun.iter();
         let sessions = sessions.filter_map(|peer| Some((*peer, self.get(*peer)?)));
         let mut all_at_rest = self.fates.is_empty() && self.ended.is_empty();
-        let links = sessions.map(|(peer, session)| {
+        let links = sessions.filter_map(|(peer, session)| {
             all_at_rest &= session.is_at_rest();
-            session.traffic(Peer(peer))
+            // Before the first connection nothing can have come, and what is to be sent is not at rest.
+            (session.generation() > 0).then(|| session.traffic(Peer(peer)))
         });
         let links = links.collect();
         (links, all_at_rest)

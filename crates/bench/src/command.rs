@@ -6,11 +6,12 @@ use crate::catalog;
 use crate::components;
 use crate::experiment::{Effort, Experiment, MpiImplementation, Participants};
 use crate::harness::Harness;
+use crate::hosts::HostsOnDemand;
 use crate::implementation::Implementation;
 use crate::intruders;
 use crate::machine::{self, Machine};
 use crate::report;
-use crate::results::{MeasuredImplementation, Results, Role};
+use crate::results::{MeasuredImplementation, Results};
 use crate::summary::{self, Row, Verdict};
 use anyhow::{Context, Result, bail};
 use clap::Parser;
@@ -170,25 +171,37 @@ fn measure(
     let cores = machine.cores;
     // Each a second time, told to use TCP between ranks of one host.
     let over_tcp = implementations.iter().map(Implementation::over_tcp);
-    let over_tcp_encrypted = implementations.iter().filter_map(Implementation::encrypted);
-    let all: Vec<Implementation> = implementations
+    let mut all: Vec<Implementation> = implementations.iter().cloned().chain(over_tcp).collect();
+    let mut add = |other: Option<Implementation>| {
+        other.map(|other| {
+            all.push(other);
+            all.len() - 1
+        })
+    };
+    let hosts = HostsOnDemand::default();
+    let variants: Vec<Variants> = implementations
         .iter()
-        .cloned()
-        .chain(over_tcp)
-        .chain(over_tcp_encrypted)
-        .chain(implementations.iter().filter_map(Implementation::unchecked))
+        .enumerate()
+        .map(|(index, one)| Variants {
+            over_tcp: implementations.len() + index,
+            encrypted: add(one.encrypted()),
+            over_hosts: add(one.over_hosts(&hosts)),
+            unchecked: add(one.unchecked()),
+        })
         .collect();
-    // Ours alone is ever encrypted, and ever unchecked.
-    let has_ours = all.len() > 2 * implementations.len();
-    let variants = has_ours.then(|| (all.len() - 2, all.len() - 1)).unzip();
     let (programs, said) = discovery.programs()?;
-    let mut harness = Harness::new(&all, programs, cores, effort, seed);
+    let mut harness = Harness::new(&all, programs, hosts, cores, effort, seed);
     for remark in said {
         eprintln!("weft bench: {remark}");
         remarks.push(remark);
     }
-    let (participants, measured) =
-        participants(&mut harness, implementations, variants, cores, &mut remarks);
+    let (participants, measured) = participants(
+        &mut harness,
+        implementations,
+        &variants,
+        cores,
+        &mut remarks,
+    );
     let mut results = Results {
         machine,
         commit: discovery.commit(),
@@ -237,12 +250,19 @@ fn measure(
     Ok(results)
 }
 
-/// What takes part: the programs, and those implementations of which two ranks run. Ours is in the
-/// harness a second time told to encrypt, and a third time without checks; behind the implementations it has each told to use TCP.
+/// Where the harness has an implementation that is told to do something else than usual.
+struct Variants {
+    over_tcp: usize,
+    encrypted: Option<usize>,
+    over_hosts: Option<usize>,
+    unchecked: Option<usize>,
+}
+
+/// What takes part: the programs, and those implementations of which two ranks run.
 fn participants(
     harness: &mut Harness<'_>,
     implementations: &[Implementation],
-    (encrypted, unchecked): (Option<usize>, Option<usize>),
+    variants: &[Variants],
     cores: usize,
     remarks: &mut Vec<String>,
 ) -> (Participants, Vec<MeasuredImplementation>) {
@@ -261,9 +281,10 @@ fn participants(
                 let (role, launch) = (implementation.role, implementation.launch_note());
                 participants.implementations.push(MpiImplementation {
                     index,
-                    over_tcp: Some(implementations.len() + index),
-                    encrypted: encrypted.filter(|_| role == Role::Ours),
-                    unchecked: unchecked.filter(|_| role == Role::Ours),
+                    over_tcp: Some(variants[index].over_tcp),
+                    encrypted: variants[index].encrypted,
+                    over_hosts: variants[index].over_hosts,
+                    unchecked: variants[index].unchecked,
                     hydra: implementation.hydra(),
                     name: name.clone(),
                     role,

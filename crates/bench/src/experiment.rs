@@ -91,6 +91,8 @@ pub struct MpiImplementation {
     pub encrypted: Option<usize>,
     /// Index of the same without the checks that are on by default, if it has any.
     pub unchecked: Option<usize>,
+    /// Index of the same on two hosts, if it is known how to start it there.
+    pub over_hosts: Option<usize>,
     /// Its launcher, if that starts ranks of others, too.
     pub hydra: Option<PathBuf>,
     /// Name in the legend.

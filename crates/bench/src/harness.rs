@@ -17,7 +17,7 @@ mod cell;
 mod outcome;
 
 use crate::experiment::{Budget, ComponentProgram, Effort, Experiment, JobKey, Plan};
-use crate::hosts::Hosts;
+use crate::hosts::HostsOnDemand;
 use crate::implementation::Implementation;
 use crate::job::JobPool;
 use crate::program::Program;
@@ -37,8 +37,8 @@ pub struct Harness<'a> {
     /// The programs of components, in the order of the participants.
     programs: Vec<Program>,
     intruders: Intruders,
-    /// Two hosts on this machine, once an experiment needed them.
-    hosts: Option<Hosts>,
+    /// Two hosts on this machine.
+    hosts: HostsOnDemand,
     /// Measurements of the datapath by setting: one serves all figures that are asked of it.
     measured: HashMap<String, Vec<Measured>>,
     effort: Effort,
@@ -47,10 +47,12 @@ pub struct Harness<'a> {
 
 impl<'a> Harness<'a> {
     /// A harness without any job yet. Tasks name implementations and programs by their index in these
-    /// lists; `cores` are the processors that the run may use, `seed` decides the order of turns.
+    /// lists; `hosts` are those of the implementations, `cores` the processors that the run may use, `seed` decides the
+    /// order of turns.
     pub fn new(
         implementations: &'a [Implementation],
         programs: Vec<Program>,
+        hosts: HostsOnDemand,
         cores: usize,
         effort: Effort,
         seed: u64,
@@ -59,7 +61,7 @@ impl<'a> Harness<'a> {
             jobs: JobPool::new(implementations, cores),
             programs,
             intruders: Intruders::new(),
-            hosts: None,
+            hosts,
             measured: HashMap::new(),
             effort,
             seed,
@@ -148,7 +150,7 @@ impl<'a> Harness<'a> {
         // A program that has ended holds no memory that the next experiment might miss.
         self.programs.iter_mut().for_each(Program::stop);
         self.intruders.stop();
-        self.hosts = None;
+        self.hosts.forget();
         let mut notes: Vec<String> = experiment
             .notes
             .iter()

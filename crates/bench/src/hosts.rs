@@ -9,6 +9,7 @@ use crate::process::timed;
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Ranks on each of the two hosts.
@@ -22,7 +23,31 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// stands in the name of the host.
 const REACH: &str = "#!/bin/sh\nhost=${1#host}; shift\nexec nsenter -n -t $host sh -c \"$*\"\n";
 
+/// Two hosts that are made when somebody needs them first.
+#[derive(Clone, Debug, Default)]
+pub struct HostsOnDemand(Arc<Mutex<Option<Arc<Hosts>>>>);
+
+impl HostsOnDemand {
+    /// The two.
+    ///
+    /// # Errors
+    /// As for [`Hosts::new`].
+    pub(crate) fn get(&self) -> Result<Arc<Hosts>> {
+        let mut made = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(hosts) = &*made {
+            return Ok(Arc::clone(hosts));
+        }
+        Ok(Arc::clone(made.insert(Arc::new(Hosts::new()?))))
+    }
+
+    /// They are needed no more for now.
+    pub(crate) fn forget(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 /// Two hosts, joined by a line.
+#[derive(Debug)]
 pub(crate) struct Hosts {
     holders: Vec<Child>,
     folder: tempfile::TempDir,
@@ -113,9 +138,9 @@ impl Hosts {
         command
     }
 
-    /// The list of both hosts, as launchers take it.
-    fn list(&self) -> String {
-        let host = |number| format!("host{}:{EACH}", self.process(number));
+    /// The list of both hosts with so many ranks on each, as launchers take it.
+    fn list(&self, each: usize) -> String {
+        let host = |number| format!("host{}:{each}", self.process(number));
         format!("{},{}", host(0), host(1))
     }
 
@@ -125,34 +150,42 @@ impl Hosts {
     /// # Errors
     /// If the launcher does not start, ends badly, or has not ended within a minute.
     pub fn form(&self, implementation: &Implementation, formation: &Formation) -> Result<Duration> {
-        let ranks = (2 * EACH).to_string();
         let mut launcher = match formation {
             Formation::Join => return self.join(implementation),
-            Formation::Hosts => {
-                let mut command = self.on(0, implementation.tool("mpiexec"));
-                command
-                    .arg("--launch-command")
-                    .arg(self.reach())
-                    .args(["--hosts", &self.list()]);
-                command
-            }
+            Formation::Hosts => self.by_ours(implementation.tool("mpiexec"), EACH),
             Formation::Hydra(hydra) | Formation::HydraAlone(hydra) => {
-                let mut command = self.on(0, hydra.clone());
-                command
-                    .args(["-launcher", "rsh", "-localhost", "10.92.0.1"])
-                    .arg("-launcher-exec")
-                    .arg(self.reach())
-                    .args(["-hosts", &self.list()]);
-                command
+                self.by_hydra(hydra.clone(), EACH)
             }
         };
-        launcher.args(["-n", &ranks]);
         if let Formation::HydraAlone(_) = formation {
             launcher.arg("true");
         } else {
             launcher.arg(implementation.program()).arg("form");
         }
         timed(launcher, LIMIT)
+    }
+
+    /// Our launcher on the first host, which is to start so many ranks on each.
+    pub fn by_ours(&self, launcher: PathBuf, each: usize) -> Command {
+        let mut command = self.on(0, launcher);
+        command
+            .arg("--launch-command")
+            .arg(self.reach())
+            .args(["--hosts", &self.list(each)])
+            .args(["-n", &(2 * each).to_string()]);
+        command
+    }
+
+    /// The launcher of MPICH on the first host, which is to start so many ranks on each.
+    pub fn by_hydra(&self, launcher: PathBuf, each: usize) -> Command {
+        let mut command = self.on(0, launcher);
+        command
+            .args(["-launcher", "rsh", "-localhost", "10.92.0.1"])
+            .arg("-launcher-exec")
+            .arg(self.reach())
+            .args(["-hosts", &self.list(each)])
+            .args(["-n", &(2 * each).to_string()]);
+        command
     }
 
     /// Starts the head on one host, and `weft join` on both at the same time.

@@ -1,6 +1,7 @@
 //! Implementations of MPI that a run compares: where they are, how their launchers are spoken to,
 //! and the measuring program built by their own compiler wrapper.
 
+use crate::hosts::HostsOnDemand;
 use crate::results::Role;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,8 @@ pub struct Implementation {
     encrypted: bool,
     /// Without the checks that are on by default.
     unchecked: bool,
+    /// Half of the ranks run on each of these.
+    hosts: Option<HostsOnDemand>,
 }
 
 impl Implementation {
@@ -87,6 +90,7 @@ impl Implementation {
             over_tcp: false,
             encrypted: false,
             unchecked: false,
+            hosts: None,
         })
     }
 
@@ -117,8 +121,30 @@ impl Implementation {
         })
     }
 
+    /// The same with half of its ranks on each of two hosts, where it is known how.
+    #[must_use]
+    pub fn over_hosts(&self, hosts: &HostsOnDemand) -> Option<Implementation> {
+        let known = self.role == Role::Ours || self.hydra().is_some();
+        known.then(|| Implementation {
+            hosts: Some(hosts.clone()),
+            ..self.clone()
+        })
+    }
+
     /// The launcher's command line for the measuring program; its arguments are still to be added.
-    pub fn command(&self, ranks: u32, cores: usize) -> Command {
+    ///
+    /// # Errors
+    /// If it is to run on several hosts, and none can be made.
+    pub fn command(&self, ranks: u32, cores: usize) -> Result<Command> {
+        if let Some(hosts) = &self.hosts {
+            let (hosts, each) = (hosts.get()?, ranks as usize / 2);
+            let mut command = match self.hydra().filter(|_| self.role != Role::Ours) {
+                Some(hydra) => hosts.by_hydra(hydra, each),
+                None => hosts.by_ours(self.tool("mpiexec"), each),
+            };
+            command.arg(&self.program);
+            return Ok(command);
+        }
         let mut command = Command::new(self.prefix.join("bin/mpiexec"));
         command.arg("-n").arg(ranks.to_string());
         if self.launcher == Launcher::OpenMpi {
@@ -149,7 +175,7 @@ impl Implementation {
             command.args(["--check=off", "--no-deadlock-check"]);
         }
         command.arg(&self.program).stdin(Stdio::null());
-        command
+        Ok(command)
     }
 
     /// A program of the implementation.

@@ -62,7 +62,7 @@ impl Job {
         let listener = UnixListener::bind(&socket).context("cannot listen for the ranks")?;
         listener.set_nonblocking(true)?;
         let log = tempfile::tempfile().context("no temporary file")?;
-        let mut command = implementation.command(ranks, cores);
+        let mut command = implementation.command(ranks, cores)?;
         command
             .arg(&socket)
             .stdout(log.try_clone()?)

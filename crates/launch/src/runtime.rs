@@ -44,6 +44,8 @@ impl Runtime {
                 Process::in_world(fabric, later.first, Group::of(members), later.number)
             }
         };
+        let hosts = launcher.job_hosts();
+        process.set_hosts((0..hosts.size()).map(|rank| hosts.host(rank)));
         launcher.counters(process.counters());
         let services = attach_services(&process);
         Ok(Self {

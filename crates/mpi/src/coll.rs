@@ -11,9 +11,9 @@
 //! algorithms. Data with gaps are packed before the first step and unpacked after the last
 //! (`plan`), so that algorithms see contiguous bytes only.
 //!
-//! All ranks must come to the same choice: it depends on the size of the communicator, on whether the
-//! host is crowded (the same for all ranks of a job) and on sizes that the standard makes equal on all
-//! ranks. If a program breaks that rule, a receive that gets more or fewer bytes than it expects ends
+//! All ranks must come to the same choice: it depends on the size of the communicator, on which ranks share a
+//! host, on whether that is crowded (the same for all ranks of a host, and asked only for what they do among
+//! themselves) and on sizes that the standard makes equal on all ranks. If a program breaks that rule, a receive that gets more or fewer bytes than it expects ends
 //! the call with `Truncate` and its name.
 //!
 //! Where the standard has `MPI_IN_PLACE`: `None` stands for it where the buffer is an `Option`;
@@ -28,6 +28,7 @@ mod blocks;
 mod choice;
 mod collective;
 mod gather;
+mod hosts;
 pub mod inter;
 mod neighbour;
 pub(crate) mod on_board;
@@ -51,6 +52,8 @@ pub use bcast::bcast;
 pub use blocks::Blocks;
 pub use collective::Collective;
 pub use gather::{gather, gatherv};
+pub use hosts::Hosts;
+pub(crate) use hosts::Placement;
 pub(crate) use plan::Cut;
 
 pub use neighbour::{neighbour_allgather, neighbour_alltoall};
@@ -59,19 +62,23 @@ pub use reduce_scatter::{reduce_scatter, reduce_scatter_block};
 pub use scan::{exscan, scan};
 pub use scatter::{scatter, scatterv};
 
+use std::sync::Arc;
+
 use crate::comm::Comm;
 use crate::error::{Error, ErrorClass, Result};
 
 /// What a builder needs to know about the communicator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Members {
     /// Rank of this process.
     pub rank: usize,
     /// How many there are.
     pub size: usize,
-    /// There are more of them than cores: what counts is how often somebody must be woken, not how
-    /// many hops a message takes. The same on all ranks.
+    /// There are more of them on this rank's host than it has cores: what counts there is how often somebody must be woken,
+    /// not how many hops a message takes. The same on all ranks of a host.
     pub crowded: bool,
+    /// Where they are, if that is known and they are on several hosts.
+    pub hosts: Option<Arc<Hosts>>,
 }
 
 impl Members {
@@ -79,12 +86,33 @@ impl Members {
     #[must_use]
     pub fn of(comm: &Comm) -> Self {
         let load = comm.process().load();
+        let rank = comm.rank() as usize;
+        let (hosts, here) = match comm.placement() {
+            Placement::OneHost => (None, comm.size()),
+            Placement::Several(hosts) => {
+                let here = hosts.ranks_beside(rank).len() as u32;
+                (Some(Arc::clone(hosts)), here)
+            }
+            // Of another host nobody knows whether it is crowded.
+            Placement::Unknown => (None, 0),
+        };
         Self {
-            rank: comm.rank() as usize,
+            rank,
             size: comm.size() as usize,
             // Nobody is awake: simulation, where time is virtual and cores are not shared. How many
             // are awake just now must not matter, for the others may see another number.
-            crowded: load.awake != 0 && comm.size() > load.cores,
+            crowded: load.awake != 0 && here > load.cores,
+            hosts,
+        }
+    }
+
+    /// Some of them, of whom this process is number `rank`, and who are all on one host or each on its own.
+    fn some(rank: usize, size: usize, crowded: bool) -> Self {
+        Self {
+            rank,
+            size,
+            crowded,
+            hosts: None,
         }
     }
 
@@ -100,8 +128,8 @@ impl Members {
 
     /// All other ranks, the next one first.
     fn others(&self) -> impl Iterator<Item = usize> + use<> {
-        let all = *self;
-        (1..self.size).map(move |distance| all.after(distance))
+        let (rank, size) = (self.rank, self.size);
+        (1..size).map(move |distance| (rank + distance) % size)
     }
 
     fn check_root(&self, name: &str, root: usize) -> Result<()> {

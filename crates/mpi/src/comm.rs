@@ -9,13 +9,13 @@ mod port;
 mod recovery;
 pub mod topology;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;
 
 use crate::coll::inter::{self as sides, Sides};
-use crate::coll::{self, Collective, Members};
+use crate::coll::{self, Collective, Members, Placement};
 use crate::engine::schedule::{CollectiveContext, Schedule};
 use crate::engine::{PersistentOperation, RequestId, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
@@ -57,6 +57,8 @@ pub struct Comm {
     begun: [AtomicU32; 3],
     /// Whether small blocking collectives are done in shared memory: see [`board`].
     board: AtomicU32,
+    /// Looked up when the first collective by messages asks.
+    placement: OnceLock<Placement>,
     extras: Extras,
     /// Agreements begun on this communicator so far.
     agreements: AtomicU32,
@@ -137,6 +139,7 @@ impl Comm {
             rank,
             begun: Default::default(),
             board: AtomicU32::new(if has_board { 0 } else { board::NEVER }),
+            placement: OnceLock::new(),
             extras: Extras::default(),
             agreements: AtomicU32::new(0),
         }))
@@ -160,6 +163,12 @@ impl Comm {
     #[must_use]
     pub fn group(&self) -> &Arc<Group> {
         &self.group
+    }
+
+    /// Which hosts the ranks of the (local) group are on.
+    pub(crate) fn placement(&self) -> &Placement {
+        let look = || self.process.placement([&*self.group]);
+        self.placement.get_or_init(look)
     }
 
     /// The remote group of an intercommunicator.

@@ -1,12 +1,12 @@
 //! One rank as a value: the engine and its communicators. No globals: many fit in one program.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
 
-use crate::coll;
+use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
@@ -25,6 +25,8 @@ pub struct Process {
     first: u32,
     /// The processes of `MPI_COMM_WORLD`.
     members: Arc<Group>,
+    /// The host of each process that the job starts with, if there are several.
+    hosts: OnceLock<Box<[u32]>>,
     /// Communicators with processes of other worlds.
     connections: Connections,
     /// Numbers the calls to ports.
@@ -75,6 +77,7 @@ impl Process {
             peers,
             first,
             members: Arc::new(members),
+            hosts: OnceLock::new(),
             connections: Connections::new(world > 0),
             port_calls: AtomicU32::new(0),
             bell,
@@ -102,6 +105,31 @@ impl Process {
     #[must_use]
     pub fn first(&self) -> u32 {
         self.first
+    }
+
+    /// Says which host each of the processes runs on that the job starts with, before any communicator is used: the same to
+    /// all of them. What it does not say, collectives do not count on.
+    pub fn set_hosts(&self, hosts: impl IntoIterator<Item = u32>) {
+        let hosts: Box<[u32]> = hosts.into_iter().collect();
+        if hosts.iter().any(|host| *host != hosts[0]) {
+            let _ = self.hosts.set(hosts);
+        }
+    }
+
+    /// Where the members of groups are. Of processes that came later nobody has said it, unless all are on one host.
+    pub(crate) fn placement<'a>(&self, groups: impl IntoIterator<Item = &'a Group>) -> Placement {
+        let Some(hosts) = self.hosts.get() else {
+            return Placement::OneHost;
+        };
+        let host = |peer: Peer| hosts.get(peer.0 as usize).copied();
+        let members = groups.into_iter().flat_map(Group::members);
+        let Some(hosts) = members.map(host).collect::<Option<Vec<u32>>>() else {
+            return Placement::Unknown;
+        };
+        match coll::Hosts::of(hosts) {
+            Some(hosts) => Placement::Several(Arc::new(hosts)),
+            None => Placement::OneHost,
+        }
     }
 
     /// What this process has to do with those of other worlds.

@@ -344,6 +344,30 @@ fn random_collectives_are_right_without_common_memory_and_under_faults() {
     }
 }
 
+/// Hosts of any number of ranks, which follow each other or do not.
+#[test]
+fn random_collectives_are_right_on_several_hosts() {
+    for seed in 0..40 {
+        let mut random = SeededRandom::new(seed);
+        let ranks = 3 + random.up_to(6) as usize;
+        let mut hosts: Vec<u32> = (0..ranks).map(|_| random.up_to(2) as u32).collect();
+        if seed % 2 == 0 {
+            hosts.sort_unstable();
+        }
+        let mut config = Config::faulty(ranks, seed);
+        config.shares_memory = false;
+        let outcome = World::new(config).run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            process.set_hosts(hosts.iter().copied());
+            play_many(&process.world(), seed, 60).unwrap();
+            process.finish().unwrap();
+        });
+        if let Err(failure) = outcome {
+            panic!("seed {seed}, hosts {hosts:?}: {failure}");
+        }
+    }
+}
+
 #[test]
 fn threads_of_a_rank_use_boards_of_their_own() {
     on_threads(3, |process| {

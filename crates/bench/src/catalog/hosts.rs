@@ -1,9 +1,9 @@
 //! Experiments with jobs of several hosts: how quickly they are formed, and what hostile connections cost them.
 
-use super::budget;
+use super::{budget, timed};
 use crate::experiment::{
-    Budget, Control, Effort, Experiment, Formation, JobKey, Origin, Participants, Plan, SeriesPlan,
-    Task,
+    Budget, Control, Convert, Effort, Experiment, Formation, JobKey, Origin, Participants, Plan,
+    SeriesPlan, Task,
 };
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
@@ -68,7 +68,76 @@ pub fn experiments() -> Vec<Experiment> {
             ],
             plan: forming,
         },
+        Experiment {
+            id: "hosts-collectives",
+            origin: Origin::Beyond,
+            title: "Collectives of 2 hosts with 4 ranks each",
+            x: "",
+            y: "time of one call [µs]",
+            unit: "µs",
+            scales: (Scale::Linear, Scale::Linear),
+            lower_is_better: true,
+            chart: Chart::Bars,
+            notes: &[
+                "Hosts as of hosts-forming; each call as of collectives-ranks. MPICH is started by Hydra; Open MPI is not \
+                 measured here.",
+                "What there is to compare with: the same call of 4 ranks of one host, and 8 B one way between two ranks, one on each host. \
+                 A collective has to go between the hosts once each way; the promise is a part beyond that of one host of at most 1.3 \
+                 times there and back.",
+            ],
+            plan: collectives,
+        },
     ]
+}
+
+/// Panel, call and bytes of each rank.
+const COLLECTIVES: [(&str, &str, usize); 6] = [
+    ("barrier", "barrier", 0),
+    ("allreduce 8 B", "allreduce", 8),
+    ("allgather 120 B", "allgather", 120),
+    ("bcast 8 B", "bcast", 8),
+    ("bcast 1 MiB", "bcast", 1 << 20),
+    ("allreduce 1 MiB", "allreduce", 1 << 20),
+];
+
+fn collectives(participants: &Participants, effort: Effort) -> Plan {
+    let mut series = Vec::new();
+    for (panel, call, size) in COLLECTIVES {
+        let request = format!("collective call={call} size={size}");
+        for one in &participants.implementations {
+            let mut line = |role, subject: &str, implementation, ranks, request: &str| {
+                let task = timed(implementation, ranks, request.into(), Convert::Microseconds);
+                series.push(SeriesPlan {
+                    role,
+                    subject: subject.into(),
+                    variant: String::new(),
+                    panel: panel.into(),
+                    cells: vec![(0.0, task)],
+                });
+            };
+            let Some(over_hosts) = one.over_hosts else {
+                continue;
+            };
+            line(one.role, &one.name, over_hosts, 8, &request);
+            if one.role == Role::Ours {
+                line(Role::Device, "4 ranks of one host", one.index, 4, &request);
+                let name = "8 B one way between the hosts";
+                line(Role::Device, name, over_hosts, 2, "pingpong size=8");
+            }
+        }
+    }
+    Plan {
+        budget: Budget {
+            least: effort.pick(6, 20),
+            time: effort.pick(Duration::from_millis(60), Duration::from_secs(10)),
+            sample: effort.pick(Duration::from_millis(10), Duration::from_millis(50)),
+            turn: 1,
+            ..budget(effort)
+        },
+        series,
+        alone: false,
+        limit: None,
+    }
 }
 
 fn intruders(participants: &Participants, effort: Effort) -> Plan {

@@ -2,7 +2,6 @@
 
 use super::{Cell, Harness};
 use crate::experiment::{Budget, Convert, Effort, Formation, JobKey, Repeat, Task};
-use crate::hosts::Hosts;
 use crate::job::{Job, JobPool};
 use crate::process::timed;
 use anyhow::{Context, Result};
@@ -79,7 +78,7 @@ impl<'a> Harness<'a> {
             } => {
                 let implementation = self.jobs.implementation(*implementation);
                 let limit = Duration::from_secs(60);
-                let start = || timed(implementation.command(*ranks, self.jobs.cores()), limit);
+                let start = || timed(implementation.command(*ranks, self.jobs.cores())?, limit);
                 if cell.iterations() == 0 {
                     cell.set_iterations(1);
                     start()?; // the first one reads files that later ones find in memory
@@ -92,10 +91,7 @@ impl<'a> Harness<'a> {
                 less_launcher,
             } => {
                 let implementation = self.jobs.implementation(*implementation);
-                let hosts = match &self.hosts {
-                    Some(hosts) => hosts,
-                    None => self.hosts.insert(Hosts::new()?),
-                };
+                let hosts = self.hosts.get()?;
                 let form = |formation: &Formation| {
                     anyhow::Ok(hosts.form(implementation, formation)?.as_secs_f64() * 1e3)
                 };

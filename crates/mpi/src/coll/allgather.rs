@@ -1,8 +1,9 @@
 //! `MPI_Allgather` and `MPI_Allgatherv`.
 
 use super::blocks::Blocks;
-use super::choice::Allgather;
+use super::choice::{Allgather, BULK};
 use super::gather::deal;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::{Members, bcast, mismatch};
 use crate::buffer::Buffer;
@@ -51,6 +52,7 @@ fn build(
         Allgather::Flat => flat(members, &mut plan, own, receive, total),
         Allgather::Bruck => bruck(members, &mut plan, own, receive, total),
         Allgather::Ring => ring(members, &mut plan, own, receive),
+        Allgather::HostsFirst => hosts_first(members, &mut plan, own, receive, total),
     }
     plan.finish()
 }
@@ -136,13 +138,83 @@ fn ring(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks) {
         .map(|rank| plan.output(receive.block(rank)))
         .collect();
     plan.take(own, spans[members.rank]);
+    around(members, plan, &spans);
+}
+
+/// The leader of each host gets the blocks of its ranks, the leaders give each other what they have, and each gives
+/// everything to its ranks.
+fn hosts_first(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, total: usize) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    // Blocks host by host, which may be where they belong.
+    let in_place = receive.whole().filter(|_| hosts.keep_order());
+    let all = match in_place {
+        Some(whole) => Span::User(whole),
+        None => plan.scratch(total),
+    };
+    let mut blocks = Vec::with_capacity(members.size);
+    let mut offset = 0;
+    for rank in hosts.in_order() {
+        let length = receive.bytes(rank);
+        blocks.push(all.part(offset, length));
+        offset += length;
+    }
+    let starts = hosts.starts();
+    let first = starts[levels.across.rank];
+    if levels.leads() {
+        levels.within(plan, |here, plan| {
+            (1..here.size).for_each(|number| plan.receive(number, blocks[first + number]));
+        });
+        plan.take(own, blocks[first]);
+        plan.fence();
+        let mut begin = 0;
+        let runs: Vec<Span> = (0..hosts.count())
+            .map(|host| {
+                let length = blocks[starts[host]..starts[host + 1]]
+                    .iter()
+                    .map(Cut::len)
+                    .sum();
+                begin += length;
+                all.part(begin - length, length)
+            })
+            .collect();
+        levels.between(plan, |across, plan| exchange_runs(across, plan, &runs));
+    } else {
+        let from = plan.input(own);
+        levels.within(plan, |_, plan| plan.send(levels.leader, from));
+    }
+    // Our own block may lie in `all`.
+    plan.fence();
+    levels.within(plan, |here, plan| {
+        bcast::spread(here, plan, all, levels.leader)
+    });
+    if in_place.is_none() {
+        plan.fence();
+        for (rank, block) in hosts.in_order().zip(blocks) {
+            plan.fill(block, receive.block(rank));
+        }
+    }
+}
+
+/// Each has the run of its own number, all get all: directly if that is little, else around a ring.
+fn exchange_runs(members: &Members, plan: &mut Plan, runs: &[Span]) {
+    let total: usize = runs.iter().map(Cut::len).sum();
+    let own = runs[members.rank];
+    if total <= BULK {
+        members
+            .others()
+            .for_each(|rank| plan.receive(rank, runs[rank]));
+        return members.others().for_each(|rank| plan.send(rank, own));
+    }
+    around(members, plan, runs);
+}
+
+fn around(members: &Members, plan: &mut Plan, runs: &[Span]) {
     let (next, previous) = (members.after(1), members.before(1));
     for step in 0..members.size - 1 {
-        plan.exchange(
-            next,
-            spans[members.before(step)],
-            previous,
-            spans[members.before(step + 1)],
-        );
+        let (out, into) = (members.before(step), members.before(step + 1));
+        plan.exchange(next, runs[out], previous, runs[into]);
     }
 }

@@ -1,9 +1,10 @@
 //! `MPI_Allreduce`.
 
 use super::choice::Allreduce;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Elements, Plan, Side};
 use super::reduce::{Reduction, flat, share};
-use super::{Members, bcast};
+use super::{Members, bcast, reduce};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
@@ -23,36 +24,98 @@ pub fn allreduce(
     reduction.check(plan.name(), reduction.count, send)?;
     reduction.check(plan.name(), reduction.count, receive)?;
     let (own, out) = (plan.input(send), plan.output(receive));
+    combine_for_all(members, &mut plan, own, out, reduction);
+    plan.finish()
+}
+
+/// The steps, for data in one piece. `own` may be `out`.
+fn combine_for_all(
+    members: &Members,
+    plan: &mut Plan,
+    own: Span,
+    out: Span,
+    reduction: &Reduction,
+) {
     let elements = reduction.elements();
     let commutative = reduction.op.is_commutative();
     match members.allreduce(own.len(), reduction.count, commutative) {
         _ if members.size == 1 => plan.copy(own, out),
         Allreduce::Flat => {
             let here = members.rank == 0;
-            flat(members, &mut plan, own, here.then_some(out), &elements, 0);
+            flat(members, plan, own, here.then_some(out), &elements, 0);
             // Our own data may lie in `out`: the result comes only after rank 0 has got them.
-            bcast::flat(members, &mut plan, out, 0);
+            bcast::flat(members, plan, out, 0);
         }
         Allreduce::RecursiveDoubling => {
             plan.copy(own, out);
-            folded(members, &mut plan, out, &elements, doubling);
+            folded(members, plan, out, &elements, doubling);
         }
-        Allreduce::Parts => parts(members, &mut plan, own, out, reduction),
+        Allreduce::Parts => parts(members, plan, own, out, reduction),
         Allreduce::Halving => {
             plan.copy(own, out);
             let steps = |core: &Core, plan: &mut Plan, data, spare, elements: &Elements| {
                 halving(core, plan, data, spare, elements, reduction);
             };
-            folded(members, &mut plan, out, &elements, steps);
+            folded(members, plan, out, &elements, steps);
         }
+        Allreduce::HostsFirst => hosts_first(members, plan, own, out, reduction),
+        Allreduce::PartsOfHosts => parts_of_hosts(members, plan, own, out, reduction),
     }
-    plan.finish()
+}
+
+/// To the leader of each host, between these, and back.
+fn hosts_first(members: &Members, plan: &mut Plan, own: Span, out: Span, reduction: &Reduction) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    let into = levels.leads().then_some(out);
+    levels.within(plan, |here, plan| {
+        reduce::combine(here, plan, own, into, reduction, levels.leader);
+    });
+    // Our own data may lie in `out`.
+    plan.fence();
+    if levels.leads() {
+        levels.between(plan, |across, plan| {
+            combine_for_all(across, plan, out, out, reduction);
+        });
+        plan.fence();
+    }
+    levels.within(plan, |here, plan| {
+        bcast::spread(here, plan, out, levels.leader)
+    });
+}
+
+/// Each rank combines one part with those of its host, then with the ranks of its number on the other hosts, and gives it
+/// to its host: between two hosts each byte goes no more often than if each host were one rank, and all ranks work.
+fn parts_of_hosts(members: &Members, plan: &mut Plan, own: Span, out: Span, reduction: &Reduction) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    let cuts = reduction.cuts(levels.here.size);
+    let elements = reduction.elements();
+    let part = levels.within(plan, |here, plan| share(here, plan, own, &cuts, &elements));
+    let of_part = Reduction {
+        count: part.len() / reduction.datatype.size(),
+        ..reduction.clone()
+    };
+    levels.beside(plan, |across, plan| {
+        combine_for_all(across, plan, part, part, &of_part)
+    });
+    plan.fence();
+    levels.within(plan, |here, plan| collect(here, plan, part, out, &cuts));
 }
 
 /// Each rank reduces one part and gives it to all.
 fn parts(members: &Members, plan: &mut Plan, own: Span, out: Span, reduction: &Reduction) {
     let cuts = reduction.cuts(members.size);
     let part = share(members, plan, own, &cuts, &reduction.elements());
+    collect(members, plan, part, out, &cuts);
+}
+
+/// The parts that the ranks have, to all.
+fn collect(members: &Members, plan: &mut Plan, part: Span, out: Span, cuts: &[usize]) {
     let place = |rank: usize| out.part(cuts[rank], cuts[rank + 1] - cuts[rank]);
     for rank in members.others() {
         plan.receive(rank, place(rank));

@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::choice::Alltoall;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::{Members, mismatch};
 use crate::error::Result;
@@ -18,6 +19,7 @@ pub fn alltoall(members: &Members, send: Option<&Blocks>, receive: &Blocks) -> R
     match members.alltoall(block) {
         Alltoall::Bruck => bruck(members, &mut plan, send, receive, block),
         Alltoall::Pairwise(window) => pairwise(members, &mut plan, send, receive, window),
+        Alltoall::HostsFirst => hosts_first(members, &mut plan, send, receive, block),
     }
     plan.finish()
 }
@@ -151,5 +153,96 @@ fn bruck(
     }
     for distance in 0..size {
         plan.fill(run(distance, 1), receive.block(members.before(distance)));
+    }
+}
+
+/// The leader of each host gets the rows of its ranks, sends to each other leader what its ranks give to the ranks there,
+/// and deals out what comes.
+fn hosts_first(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: &Blocks,
+    block: usize,
+) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    let (here, size) = (levels.here.size, members.size);
+    let row = size * block;
+    let mine = levels.here.rank;
+    let source = send.unwrap_or(receive);
+    // Blocks of one rank for all others, host by host; at the end those of all others for it.
+    let leads = levels.leads();
+    let rows = plan.scratch(if leads { here * row } else { row });
+    let own = rows.part(if leads { mine * row } else { 0 }, row);
+    for (place, rank) in hosts.in_order().enumerate() {
+        plan.take(source.block(rank), own.part(place * block, block));
+    }
+    if leads {
+        levels.within(plan, |_, plan| {
+            (1..here).for_each(|number| plan.receive(number, rows.part(number * row, row)));
+        });
+        plan.fence();
+        transpose(&levels, plan, rows, block);
+        plan.fence();
+        levels.within(plan, |_, plan| {
+            (1..here).for_each(|number| plan.send(number, rows.part(number * row, row)));
+        });
+    } else {
+        levels.within(plan, |_, plan| {
+            plan.send(levels.leader, own);
+            plan.fence();
+            plan.receive(levels.leader, own);
+        });
+        plan.fence();
+    }
+    for (place, rank) in hosts.in_order().enumerate() {
+        plan.fill(own.part(place * block, block), receive.block(rank));
+    }
+}
+
+/// At a leader: `rows` holds what each rank of this host gives to all, and afterwards what each gets of all.
+fn transpose(levels: &Levels<'_>, plan: &mut Plan, rows: Span, block: usize) {
+    let starts = levels.hosts.starts();
+    let here = levels.here.size;
+    let size = starts[starts.len() - 1];
+    let at = |number: usize, place: usize, count: usize| {
+        rows.part((number * size + place) * block, count * block)
+    };
+    // Of all hosts: what goes there, and what comes from there, in the order of who gives it.
+    let mut going = Vec::new();
+    let mut coming = Vec::new();
+    for host in 0..levels.across.size {
+        let count = starts[host + 1] - starts[host];
+        let out = plan.scratch(here * count * block);
+        for number in 0..here {
+            let part = out.part(number * count * block, count * block);
+            plan.copy(at(number, starts[host], count), part);
+        }
+        going.push(out);
+        coming.push(if host == levels.across.rank {
+            out
+        } else {
+            plan.scratch(here * count * block)
+        });
+    }
+    levels.between(plan, |across, plan| {
+        across
+            .others()
+            .for_each(|host| plan.receive(host, coming[host]));
+        across
+            .others()
+            .for_each(|host| plan.send(host, going[host]));
+    });
+    plan.fence();
+    for (host, came) in coming.into_iter().enumerate() {
+        for giver in 0..starts[host + 1] - starts[host] {
+            for number in 0..here {
+                let part = came.part((giver * here + number) * block, block);
+                plan.copy(part, at(number, starts[host] + giver, 1));
+            }
+        }
     }
 }

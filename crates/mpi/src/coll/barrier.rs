@@ -2,6 +2,7 @@
 
 use super::Members;
 use super::choice::Barrier;
+use super::hosts::{Leader, Levels};
 use super::plan::Plan;
 use crate::error::Result;
 use crate::schedule::Schedule;
@@ -12,12 +13,39 @@ use crate::schedule::Schedule;
 /// None.
 pub fn barrier(members: &Members) -> Result<Schedule> {
     let mut plan = Plan::new("MPI_Barrier");
+    meet(members, &mut plan);
+    plan.finish()
+}
+
+fn meet(members: &Members, plan: &mut Plan) {
     match members.barrier() {
         _ if members.size == 1 => {}
-        Barrier::Flat => flat(members, &mut plan),
-        Barrier::Dissemination => dissemination(members, &mut plan),
+        Barrier::Flat => flat(members, plan),
+        Barrier::Dissemination => dissemination(members, plan),
+        Barrier::HostsFirst => hosts_first(members, plan),
     }
-    plan.finish()
+}
+
+/// The leader of each host hears its ranks, then the leaders meet, then each tells its ranks.
+fn hosts_first(members: &Members, plan: &mut Plan) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    let others = 1..levels.here.size;
+    if !levels.leads() {
+        return levels.within(plan, |_, plan| {
+            plan.signal(0);
+            plan.wait(0);
+        });
+    }
+    levels.within(plan, |_, plan| {
+        others.clone().for_each(|rank| plan.wait(rank))
+    });
+    plan.fence();
+    levels.between(plan, meet);
+    plan.fence();
+    levels.within(plan, |_, plan| others.for_each(|rank| plan.signal(rank)));
 }
 
 /// Rank 0 hears everybody, then tells everybody.

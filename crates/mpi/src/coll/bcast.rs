@@ -1,12 +1,16 @@
 //! `MPI_Bcast`.
 
 use super::Members;
-use super::choice::Bcast;
+use super::choice::{BULK, Bcast};
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::tree::TreePosition;
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
+
+/// Bytes that go on within a host at a time.
+const PIECE: usize = 4 * BULK;
 
 /// The root's data to all.
 ///
@@ -33,6 +37,30 @@ pub(super) fn spread(members: &Members, plan: &mut Plan, data: Span, root: usize
         Bcast::Flat => flat(members, plan, data, root),
         Bcast::Binomial => binomial(members, plan, data, root),
         Bcast::ScatterAllgather => scatter_allgather(members, plan, data, root),
+        Bcast::HostsFirst => hosts_first(members, plan, data, root),
+    }
+}
+
+/// From the root to the leaders of the hosts, from these to their ranks; of bulk one piece goes on within the host while
+/// the next one comes.
+fn hosts_first(members: &Members, plan: &mut Plan, data: Span, root: usize) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let pieces = data.len().div_ceil(PIECE).max(1);
+    for piece in 0..pieces {
+        let start = piece * PIECE;
+        let part = data.part(start, PIECE.min(data.len() - start));
+        if levels.leads() {
+            levels.between(plan, |across, plan| {
+                spread(across, plan, part, hosts.host(root))
+            });
+            if members.rank != root {
+                plan.fence();
+            }
+        }
+        levels.within(plan, |here, plan| spread(here, plan, part, levels.leader));
     }
 }
 

@@ -6,13 +6,18 @@
 //! cores of their own ranks answer in a fraction of a microsecond, and what counts is how long the
 //! longest chain of messages is, and for large data how the copies are spread.
 //!
-//! All ranks must decide alike: only what the standard makes equal on all ranks may be asked here.
+//! Where ranks are on several hosts, what is done within each host comes first, for a message between hosts takes ten
+//! times as long as one within: see [`hosts`](super::hosts). The level within a host and the level between them come here
+//! again, with the ranks of the level.
+//!
+//! All ranks must decide alike: only what the standard makes equal on all ranks may be asked here. Whether a host is crowded
+//! its own ranks alone know.
 //!
 //! The numbers are where the algorithms cross, by counting messages and copies, and for reductions on a
 //! crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
 //! `collectives-ranks` show what they give.
 
-use super::Members;
+use super::{Hosts, Members};
 
 /// From here on data are bulk: they travel by one copy that the receiver makes.
 pub(super) const BULK: usize = 32 * 1024;
@@ -20,11 +25,14 @@ pub(super) const BULK: usize = 32 * 1024;
 const FAN: usize = 32;
 /// Blocks up to here are cheaper copied along than sent in a message of their own.
 const SMALL_BLOCK: usize = 512;
+/// So many blocks one rank puts in order for others.
+const MANY_BLOCKS: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Barrier {
     Flat,
     Dissemination,
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +41,7 @@ pub(super) enum Bcast {
     Binomial,
     /// The root scatters, then all gather.
     ScatterAllgather,
+    HostsFirst,
 }
 
 /// Gather and scatter.
@@ -40,6 +49,7 @@ pub(super) enum Bcast {
 pub(super) enum Rooted {
     Flat,
     Binomial,
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,6 +58,7 @@ pub(super) enum Allgather {
     Flat,
     Bruck,
     Ring,
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,6 +66,7 @@ pub(super) enum Alltoall {
     Bruck,
     /// So many partners at a time.
     Pairwise(usize),
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +76,7 @@ pub(super) enum Reduce {
     Binomial,
     /// Each rank reduces one part; the root gathers them.
     Parts,
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,14 +88,18 @@ pub(super) enum Allreduce {
     Parts,
     /// Recursive halving and doubling (Rabenseifner), for operations that commute.
     Halving,
+    HostsFirst,
+    /// Each rank of a host reduces one part, of which it then speaks for its host.
+    PartsOfHosts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ReduceScatter {
     /// Each rank gets its part from all others.
     Parts,
-    /// Reduce to one rank, then scatter.
-    ReduceScatter,
+    /// To one rank, which scatters the result.
+    OneRank,
+    HostsFirst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,11 +107,30 @@ pub(super) enum Scan {
     /// From rank to rank.
     Chain,
     Doubling,
+    HostsFirst,
 }
 
 impl Members {
+    /// They are on one host, and that is crowded.
+    fn are_crowded(&self) -> bool {
+        self.crowded && self.hosts.is_none()
+    }
+
+    /// The hosts, if some of them has several ranks.
+    pub(super) fn levels(&self) -> Option<&Hosts> {
+        self.hosts.as_deref().filter(|hosts| hosts.largest() > 1)
+    }
+
+    /// Whether data of hosts can be combined: in any order, or in that of ranks.
+    fn combine_by_host(&self, commutative: bool) -> bool {
+        self.levels()
+            .is_some_and(|hosts| commutative || hosts.keep_order())
+    }
+
     pub(super) fn barrier(&self) -> Barrier {
-        if self.crowded {
+        if self.levels().is_some() {
+            Barrier::HostsFirst
+        } else if self.are_crowded() {
             Barrier::Flat
         } else {
             Barrier::Dissemination
@@ -102,7 +138,9 @@ impl Members {
     }
 
     pub(super) fn bcast(&self, bytes: usize) -> Bcast {
-        if self.crowded || self.size <= 3 {
+        if self.levels().is_some() {
+            Bcast::HostsFirst
+        } else if self.are_crowded() || self.size <= 3 {
             Bcast::Flat
         } else if bytes >= 4 * BULK && self.size >= 8 {
             Bcast::ScatterAllgather
@@ -111,8 +149,14 @@ impl Members {
         }
     }
 
+    /// The leader of a host takes the blocks of its ranks along, unless they are so large that copying them is a burden.
     pub(super) fn rooted(&self, block: usize) -> Rooted {
-        if self.crowded || self.size <= FAN || block > SMALL_BLOCK {
+        let of_a_host = self
+            .levels()
+            .map(|hosts| hosts.largest().saturating_mul(block));
+        if of_a_host.is_some_and(|bytes| bytes <= BULK) {
+            Rooted::HostsFirst
+        } else if self.are_crowded() || self.size <= FAN || block > SMALL_BLOCK {
             Rooted::Flat
         } else {
             Rooted::Binomial
@@ -120,7 +164,9 @@ impl Members {
     }
 
     pub(super) fn allgather(&self, total: usize) -> Allgather {
-        if self.crowded {
+        if self.levels().is_some() {
+            Allgather::HostsFirst
+        } else if self.are_crowded() {
             Allgather::Flat
         } else if total <= BULK {
             Allgather::Bruck
@@ -130,7 +176,10 @@ impl Members {
     }
 
     pub(super) fn alltoall(&self, block: usize) -> Alltoall {
-        if !self.crowded && self.size >= 8 && block <= SMALL_BLOCK / 2 {
+        let of_a_host = self.levels().map(|hosts| hosts.largest() * self.size);
+        if block <= SMALL_BLOCK / 2 && of_a_host.is_some_and(|blocks| blocks <= MANY_BLOCKS) {
+            Alltoall::HostsFirst
+        } else if !self.are_crowded() && self.size >= 8 && block <= SMALL_BLOCK / 2 {
             Alltoall::Bruck
         } else {
             Alltoall::Pairwise(FAN)
@@ -143,8 +192,10 @@ impl Members {
         BULK.max((BULK / 2 * self.size).min(16 * 1024 * 1024 / self.size))
     }
 
-    pub(super) fn reduce(&self, bytes: usize, elements: usize) -> Reduce {
-        if self.crowded && bytes <= self.alone() || self.size <= 3 && bytes <= BULK {
+    pub(super) fn reduce(&self, bytes: usize, elements: usize, commutative: bool) -> Reduce {
+        if self.combine_by_host(commutative) {
+            Reduce::HostsFirst
+        } else if self.are_crowded() && bytes <= self.alone() || self.size <= 3 && bytes <= BULK {
             Reduce::Flat
         } else if bytes > BULK && elements >= self.size && self.size <= FAN {
             Reduce::Parts
@@ -154,7 +205,14 @@ impl Members {
     }
 
     pub(super) fn allreduce(&self, bytes: usize, elements: usize, commutative: bool) -> Allreduce {
-        if self.crowded && bytes <= self.alone() {
+        if self.combine_by_host(commutative) {
+            let even = self.levels().is_some_and(Hosts::are_even);
+            if even && bytes > BULK && elements >= self.size {
+                Allreduce::PartsOfHosts
+            } else {
+                Allreduce::HostsFirst
+            }
+        } else if self.are_crowded() && bytes <= self.alone() {
             Allreduce::Flat
         } else if bytes <= BULK / 4 || elements < self.size {
             Allreduce::RecursiveDoubling
@@ -168,15 +226,19 @@ impl Members {
     }
 
     pub(super) fn reduce_scatter(&self, bytes: usize) -> ReduceScatter {
-        if self.crowded && bytes <= self.alone() || self.size > 2 * FAN {
-            ReduceScatter::ReduceScatter
+        if self.combine_by_host(false) {
+            ReduceScatter::HostsFirst
+        } else if self.are_crowded() && bytes <= self.alone() || self.size > 2 * FAN {
+            ReduceScatter::OneRank
         } else {
             ReduceScatter::Parts
         }
     }
 
     pub(super) fn scan(&self) -> Scan {
-        if self.crowded {
+        if self.combine_by_host(false) {
+            Scan::HostsFirst
+        } else if self.are_crowded() {
             Scan::Chain
         } else {
             Scan::Doubling

@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::choice::Rooted;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::tree::TreePosition;
 use super::{Members, mismatch, missing};
@@ -30,6 +31,7 @@ pub fn gather(
     match members.rooted(block) {
         Rooted::Flat => flat(members, &mut plan, send, receive, root),
         Rooted::Binomial => binomial(members, &mut plan, send, receive, root, block),
+        Rooted::HostsFirst => hosts_first(members, &mut plan, send, receive, root, block),
     }
     plan.finish()
 }
@@ -123,6 +125,63 @@ fn binomial(
     } else if let Some(receive) = receive {
         let first = usize::from(send.is_none());
         deal(plan, members, all, receive, root, block, first);
+    }
+}
+
+/// The leader of each host takes the blocks of its ranks along. The root gets those of its host one by one.
+fn hosts_first(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Buffer>,
+    receive: Option<&Blocks>,
+    root: usize,
+    block: usize,
+) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let others = (0..levels.here.size).filter(|number| *number != levels.here.rank);
+    if !levels.leads() {
+        let own = send.map(|send| plan.input(send));
+        return levels.within(plan, |_, plan| {
+            own.into_iter()
+                .for_each(|own| plan.send(levels.leader, own));
+        });
+    }
+    let (true, Some(receive)) = (members.rank == root, receive) else {
+        let all = plan.scratch(levels.here.size * block);
+        let part = |number: usize| all.part(number * block, block);
+        levels.within(plan, |_, plan| {
+            others.for_each(|number| plan.receive(number, part(number)));
+        });
+        if let Some(send) = send {
+            plan.take(send, part(levels.here.rank));
+        }
+        plan.fence();
+        return levels.between(plan, |_, plan| plan.send(hosts.host(root), all));
+    };
+    let ranks = hosts.ranks_beside(root);
+    for number in others {
+        let into = plan.output(receive.block(ranks[number]));
+        levels.within(plan, |_, plan| plan.receive(number, into));
+    }
+    if let Some(send) = send {
+        plan.transfer(send, receive.block(root));
+    }
+    let others = (0..hosts.count()).filter(|host| *host != hosts.host(root));
+    let came: Vec<(usize, Span)> = others
+        .map(|host| (host, plan.scratch(hosts.ranks(host).len() * block)))
+        .collect();
+    levels.between(plan, |_, plan| {
+        came.iter()
+            .for_each(|(host, all)| plan.receive(*host, *all));
+    });
+    plan.fence();
+    for (host, all) in came {
+        for (number, rank) in hosts.ranks(host).iter().enumerate() {
+            plan.fill(all.part(number * block, block), receive.block(*rank));
+        }
     }
 }
 

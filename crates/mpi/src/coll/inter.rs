@@ -18,7 +18,7 @@ mod tests;
 pub use moving::{allgather, alltoall, barrier, bcast, gather, scatter};
 pub use reducing::{allreduce, reduce, reduce_scatter};
 
-use super::Members;
+use super::{Members, Placement};
 use crate::comm::Comm;
 use crate::error::{Error, ErrorClass, Result};
 
@@ -53,30 +53,25 @@ impl Sides {
     pub fn of(comm: &Comm) -> Option<Self> {
         let remote = comm.remote_group()?.size();
         let load = comm.process().load();
+        let groups = [comm.group(), comm.remote_group()?].map(|group| &**group);
+        // Of several hosts nobody knows of another whether it is crowded.
+        let is_one_host = matches!(comm.process().placement(groups), Placement::OneHost);
         Some(Self {
             rank: comm.rank() as usize,
             size: comm.size() as usize,
             remote: remote as usize,
-            crowded: load.awake != 0 && comm.size() + remote > load.cores,
+            crowded: load.awake != 0 && comm.size() + remote > load.cores && is_one_host,
         })
     }
 
     /// The local group by itself.
     fn local(&self) -> Members {
-        Members {
-            rank: self.rank,
-            size: self.size,
-            crowded: self.crowded,
-        }
+        Members::some(self.rank, self.size, self.crowded)
     }
 
     /// The remote group, as its own processes see it who are not asked here who they are.
     fn other(&self) -> Members {
-        Members {
-            rank: 0,
-            size: self.remote,
-            crowded: self.crowded,
-        }
+        Members::some(0, self.remote, self.crowded)
     }
 
     /// The number of a rank of the remote group.

@@ -85,7 +85,7 @@ fn check(name: &str, what: &str, expected: usize, given: usize) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::super::interpreter::{Dice, run};
-    use super::super::tests::{Memory, Setting, elements};
+    use super::super::tests::{Arrangement, Memory, Setting, elements};
     use super::*;
     use crate::comm::topology::{Cartesian, Graph, Topology};
 
@@ -96,6 +96,7 @@ mod tests {
             in_place: false,
             gaps,
             count: 2,
+            hosts: Arrangement::OneHost,
         }
     }
 

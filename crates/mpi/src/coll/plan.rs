@@ -26,6 +26,8 @@ pub(super) struct Plan {
     /// Steps for the end.
     last: Vec<Step>,
     note: CollectiveNote,
+    /// The ranks that are counted now; none for all of the communicator.
+    among: Option<Vec<u32>>,
 }
 
 impl Plan {
@@ -38,6 +40,24 @@ impl Plan {
             scratch: 0,
             last: Vec::new(),
             note: CollectiveNote::NOTHING,
+            among: None,
+        }
+    }
+
+    /// Writes steps among some ranks of the communicator, which are counted from 0 meanwhile.
+    pub fn among<R>(&mut self, ranks: &[usize], write: impl FnOnce(&mut Self) -> R) -> R {
+        let ranks = ranks.iter().map(|rank| self.rank(*rank)).collect();
+        let outer = self.among.replace(ranks);
+        let result = write(self);
+        self.among = outer;
+        result
+    }
+
+    /// The rank in the communicator of a number among those that are counted.
+    fn rank(&self, number: usize) -> u32 {
+        match &self.among {
+            None => number as u32,
+            Some(ranks) => ranks[number],
         }
     }
 
@@ -120,13 +140,13 @@ impl Plan {
 
     /// Begins to send.
     pub fn send(&mut self, to: usize, from: Span) {
-        let to = to as u32;
+        let to = self.rank(to);
         self.steps.push(Step::Send { to, from });
     }
 
     /// Begins to receive.
     pub fn receive(&mut self, from: usize, into: Span) {
-        let from = from as u32;
+        let from = self.rank(from);
         self.steps.push(Step::Receive { from, into });
     }
 
@@ -146,12 +166,14 @@ impl Plan {
 
     /// Sends a signal.
     pub fn signal(&mut self, to: usize) {
-        self.steps.push(Step::Signal { to: to as u32 });
+        let to = self.rank(to);
+        self.steps.push(Step::Signal { to });
     }
 
     /// Begins to wait for a signal.
     pub fn wait(&mut self, from: usize) {
-        self.steps.push(Step::Await { from: from as u32 });
+        let from = self.rank(from);
+        self.steps.push(Step::Await { from });
     }
 
     /// Waits for everything before.

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::choice::Reduce;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Elements, Plan, Side};
 use super::tree::TreePosition;
 use super::{Members, missing};
@@ -161,13 +162,47 @@ pub(super) fn combine(
     reduction: &Reduction,
     root: usize,
 ) {
-    match members.reduce(own.len(), reduction.count) {
+    match members.reduce(own.len(), reduction.count, reduction.op.is_commutative()) {
         _ if members.size == 1 => {
             out.into_iter().for_each(|out| plan.copy(own, out));
         }
         Reduce::Flat => flat(members, plan, own, out, &reduction.elements(), root),
         Reduce::Binomial => binomial(members, plan, own, out, &reduction.elements(), root),
         Reduce::Parts => parts(members, plan, own, out, reduction, root),
+        Reduce::HostsFirst => hosts_first(members, plan, own, out, reduction, root),
+    }
+}
+
+/// To the leader of each host, and from these to the root, which is the leader of its own.
+fn hosts_first(
+    members: &Members,
+    plan: &mut Plan,
+    own: Span,
+    out: Option<Span>,
+    reduction: &Reduction,
+    root: usize,
+) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let leads = levels.leads();
+    let of_host = match levels.here.size {
+        1 => own,
+        _ if leads => plan.scratch(own.len()),
+        _ => own,
+    };
+    if levels.here.size > 1 {
+        let into = leads.then_some(of_host);
+        levels.within(plan, |here, plan| {
+            combine(here, plan, own, into, reduction, levels.leader);
+        });
+    }
+    if leads {
+        plan.fence();
+        levels.between(plan, |across, plan| {
+            combine(across, plan, of_host, out, reduction, hosts.host(root));
+        });
     }
 }
 

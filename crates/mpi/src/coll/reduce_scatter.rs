@@ -2,12 +2,13 @@
 
 use super::Members;
 use super::choice::ReduceScatter;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
-use super::reduce::{Reduction, ReductionArgument, flat, share};
+use super::reduce::{Reduction, ReductionArgument, combine, flat, share};
 use crate::buffer::Buffer;
 use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
-use crate::schedule::Schedule;
+use crate::schedule::{Schedule, Span};
 
 /// All ranks' elements, combined; rank i gets `counts[i]` of them. `reduction.count` is their sum. In
 /// place: `send` is the receive buffer, with as many elements.
@@ -110,7 +111,7 @@ fn build(
             let result = share(members, &mut plan, own, &cuts, &elements);
             plan.copy(result, out);
         }
-        ReduceScatter::ReduceScatter if members.rank == 0 => {
+        ReduceScatter::OneRank if members.rank == 0 => {
             let all = plan.scratch(own.len());
             flat(members, &mut plan, own, Some(all), &elements, 0);
             for rank in members.others() {
@@ -119,11 +120,66 @@ fn build(
             }
             plan.copy(all.part(0, out.len()), out);
         }
-        ReduceScatter::ReduceScatter => {
+        ReduceScatter::OneRank => {
             // Our own data may lie in `out`: our part comes only after rank 0 has got them.
             flat(members, &mut plan, own, None, &elements, 0);
             plan.receive(0, out);
         }
+        ReduceScatter::HostsFirst => hosts_first(members, &mut plan, (own, out), &cuts, reduction),
     }
     plan.finish()
+}
+
+/// To rank 0 as `MPI_Reduce` does, and from there by the leaders of the hosts. Ranks of a host follow each other, and so
+/// do their parts.
+fn hosts_first(
+    members: &Members,
+    plan: &mut Plan,
+    (own, out): (Span, Span),
+    cuts: &[usize],
+    reduction: &Reduction,
+) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::First);
+    let is_root = members.rank == 0;
+    let all = is_root.then(|| plan.scratch(own.len()));
+    combine(members, plan, own, all, reduction, 0);
+    // Our own data may lie in `out`.
+    plan.fence();
+    if !levels.leads() {
+        return levels.within(plan, |_, plan| plan.receive(levels.leader, out));
+    }
+    let starts = hosts.starts();
+    let range = |host: usize| {
+        let (start, end) = (cuts[starts[host]], cuts[starts[host + 1]]);
+        (start, end - start)
+    };
+    let (base, length) = range(levels.across.rank);
+    let of_host = match all {
+        Some(all) => {
+            levels.between(plan, |across, plan| {
+                for host in across.others() {
+                    let (start, length) = range(host);
+                    plan.send(host, all.part(start, length));
+                }
+            });
+            all.part(base, length)
+        }
+        None => {
+            let of_host = plan.scratch(length);
+            levels.between(plan, |_, plan| plan.receive(0, of_host));
+            plan.fence();
+            of_host
+        }
+    };
+    let part = |number: usize| {
+        let rank = starts[levels.across.rank] + number;
+        of_host.part(cuts[rank] - base, cuts[rank + 1] - cuts[rank])
+    };
+    levels.within(plan, |here, plan| {
+        (1..here.size).for_each(|number| plan.send(number, part(number)));
+    });
+    plan.copy(part(0), out);
 }

@@ -1,9 +1,10 @@
 //! `MPI_Scan` and `MPI_Exscan`.
 
-use super::Members;
 use super::choice::Scan;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Elements, Plan, Side};
 use super::reduce::Reduction;
+use super::{Members, bcast};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
@@ -22,21 +23,61 @@ pub fn scan(
     let mut plan = Plan::new("MPI_Scan");
     let (own, out) = spans(&mut plan, send, receive, reduction)?;
     plan.copy(own, out);
-    let spare = plan.scratch(out.len());
+    inclusive(members, &mut plan, out, &reduction.elements());
+    plan.finish()
+}
+
+/// `data` holds this rank's elements, and at the end those of all up to it, combined.
+fn inclusive(members: &Members, plan: &mut Plan, data: Span, elements: &Elements) {
+    let spare = plan.scratch(data.len());
     match members.scan() {
         Scan::Chain => {
             if members.rank > 0 {
                 plan.receive(members.rank - 1, spare);
                 plan.fence();
-                plan.reduce(&reduction.elements(), spare, Side::Before, out);
+                plan.reduce(elements, spare, Side::Before, data);
             }
             if members.rank + 1 < members.size {
-                plan.send(members.rank + 1, out);
+                plan.send(members.rank + 1, data);
             }
         }
-        Scan::Doubling => doubling(members, &mut plan, out, spare, &reduction.elements(), 0),
+        Scan::Doubling => doubling(members, plan, data, spare, elements, 0),
+        Scan::HostsFirst => {
+            let Some(hosts) = members.levels() else {
+                return;
+            };
+            let levels = Levels::of(members, hosts, Leader::Last);
+            levels.within(plan, |here, plan| inclusive(here, plan, data, elements));
+            plan.fence();
+            if let Some(before) = of_hosts_before(&levels, plan, data, elements) {
+                plan.reduce(elements, before, Side::Before, data);
+            }
+        }
     }
-    plan.finish()
+}
+
+/// Elements of all hosts before this one, combined; none on the first. `data` are those of this host at its last rank.
+fn of_hosts_before(
+    levels: &Levels<'_>,
+    plan: &mut Plan,
+    data: Span,
+    elements: &Elements,
+) -> Option<Span> {
+    let before = plan.scratch(data.len());
+    if levels.leads() {
+        levels.between(plan, |across, plan| {
+            exclusive(across, plan, data, before, elements);
+        });
+        plan.fence();
+    }
+    if levels.across.rank == 0 {
+        return None;
+    }
+    levels.within(plan, |here, plan| {
+        bcast::spread(here, plan, before, levels.leader);
+    });
+    plan.fence();
+    Some(before)
 }
 
 /// The elements of all ranks before this one, combined. Rank 0 gets nothing. In place: `send` is the
@@ -64,8 +105,19 @@ pub fn exscan(
         Some(plan.output(receive))
     };
     let before = plan.scratch(own.len());
+    exclusive(members, &mut plan, own, before, &reduction.elements());
+    if let Some(out) = out {
+        plan.fence();
+        plan.copy(before, out);
+    }
+    plan.finish()
+}
+
+/// `before` gets the elements of all ranks before this one, combined; not at rank 0.
+fn exclusive(members: &Members, plan: &mut Plan, own: Span, before: Span, elements: &Elements) {
+    let first = members.rank == 0;
     match members.scan() {
-        Scan::Chain => chain(members, &mut plan, own, before, &reduction.elements()),
+        Scan::Chain => chain(members, plan, own, before, elements),
         Scan::Doubling => {
             // What our neighbour has is the scan of the ranks from 1 on that we need.
             if !first {
@@ -77,15 +129,31 @@ pub fn exscan(
             plan.fence();
             if !first {
                 let spare = plan.scratch(own.len());
-                doubling(members, &mut plan, before, spare, &reduction.elements(), 1);
+                doubling(members, plan, before, spare, elements, 1);
+            }
+        }
+        Scan::HostsFirst => {
+            let Some(hosts) = members.levels() else {
+                return;
+            };
+            let levels = Levels::of(members, hosts, Leader::Last);
+            levels.within(plan, |here, plan| {
+                exclusive(here, plan, own, before, elements)
+            });
+            plan.fence();
+            let mut of_host = own;
+            if levels.leads() && levels.here.rank > 0 {
+                of_host = plan.scratch(own.len());
+                plan.copy(own, of_host);
+                plan.reduce(elements, before, Side::Before, of_host);
+            }
+            match of_hosts_before(&levels, plan, of_host, elements) {
+                Some(all) if levels.here.rank == 0 => plan.copy(all, before),
+                Some(all) => plan.reduce(elements, all, Side::Before, before),
+                None => {}
             }
         }
     }
-    if let Some(out) = out {
-        plan.fence();
-        plan.copy(before, out);
-    }
-    plan.finish()
 }
 
 fn spans(

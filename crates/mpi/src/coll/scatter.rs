@@ -2,6 +2,7 @@
 
 use super::blocks::Blocks;
 use super::choice::Rooted;
+use super::hosts::{Leader, Levels};
 use super::plan::{Cut, Plan};
 use super::tree::TreePosition;
 use super::{Members, mismatch, missing};
@@ -30,6 +31,7 @@ pub fn scatter(
     match members.rooted(block) {
         Rooted::Flat => flat(members, &mut plan, send, receive, root),
         Rooted::Binomial => binomial(members, &mut plan, send, receive, root, block),
+        Rooted::HostsFirst => hosts_first(members, &mut plan, send, receive, root, block),
     }
     plan.finish()
 }
@@ -124,5 +126,58 @@ fn binomial(
     }
     if let Some(receive) = receive {
         plan.fill(part(position.number, 1), receive);
+    }
+}
+
+/// The leader of each host gets the blocks of all its ranks at once. The root gives those of its host one by one.
+fn hosts_first(
+    members: &Members,
+    plan: &mut Plan,
+    send: Option<&Blocks>,
+    receive: Option<&Buffer>,
+    root: usize,
+    block: usize,
+) {
+    let Some(hosts) = members.levels() else {
+        return;
+    };
+    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let others = (0..levels.here.size).filter(|number| *number != levels.here.rank);
+    if !levels.leads() {
+        let own = receive.map(|receive| plan.output(receive));
+        return levels.within(plan, |_, plan| {
+            own.into_iter()
+                .for_each(|own| plan.receive(levels.leader, own));
+        });
+    }
+    let (true, Some(send)) = (members.rank == root, send) else {
+        let all = plan.scratch(levels.here.size * block);
+        let part = |number: usize| all.part(number * block, block);
+        levels.between(plan, |_, plan| plan.receive(hosts.host(root), all));
+        plan.fence();
+        levels.within(plan, |_, plan| {
+            others.for_each(|number| plan.send(number, part(number)));
+        });
+        if let Some(receive) = receive {
+            plan.fill(part(levels.here.rank), receive);
+        }
+        return;
+    };
+    // Hosts first: theirs is the longest way.
+    for host in (0..hosts.count()).filter(|host| *host != hosts.host(root)) {
+        let ranks = hosts.ranks(host);
+        let all = plan.scratch(ranks.len() * block);
+        for (number, rank) in ranks.iter().enumerate() {
+            plan.take(send.block(*rank), all.part(number * block, block));
+        }
+        levels.between(plan, |_, plan| plan.send(host, all));
+    }
+    let ranks = hosts.ranks_beside(root);
+    for number in others {
+        let from = plan.input(send.block(ranks[number]));
+        levels.within(plan, |_, plan| plan.send(number, from));
+    }
+    if let Some(receive) = receive {
+        plan.transfer(send.block(root), receive);
     }
 }

@@ -24,14 +24,41 @@ pub(super) struct Setting {
     pub gaps: bool,
     /// Elements of 8 bytes for each rank.
     pub count: usize,
+    pub hosts: Arrangement,
+}
+
+/// Which ranks share a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Arrangement {
+    OneHost,
+    /// So many ranks that follow each other.
+    Runs(usize),
+    /// The first host has one, the next one two, …
+    Growing,
+    /// Ranks are dealt out to so many hosts.
+    Dealt(usize),
+}
+
+impl Arrangement {
+    fn host(self, rank: usize) -> u32 {
+        match self {
+            Self::OneHost => 0,
+            Self::Runs(length) => (rank / length) as u32,
+            Self::Growing => (1..).position(|host| rank < host * (host + 1) / 2).unwrap() as u32,
+            Self::Dealt(hosts) => (rank % hosts) as u32,
+        }
+    }
 }
 
 impl Setting {
     fn members(&self, rank: usize) -> Members {
+        let hosts = (0..self.size).map(|rank| self.hosts.host(rank));
         Members {
             rank,
             size: self.size,
-            crowded: self.crowded,
+            // Hosts differ, and none knows of the others.
+            crowded: self.crowded && self.hosts.host(rank).is_multiple_of(2),
+            hosts: Hosts::of(hosts).map(Arc::new),
         }
     }
 
@@ -69,14 +96,28 @@ fn settings(counts: &[usize]) -> Vec<Setting> {
                 let (crowded, in_place, gaps) = (flag(0), flag(1), flag(2));
                 let rare = cfg!(miri) && (bits as u32).count_ones() % 2 == 1;
                 let skipped = rare || slow && in_place != gaps || large && gaps;
-                if !skipped {
-                    all.push(Setting {
-                        size,
-                        count,
-                        crowded,
-                        in_place,
-                        gaps,
-                    });
+                if skipped {
+                    continue;
+                }
+                let setting = Setting {
+                    size,
+                    count,
+                    crowded,
+                    in_place,
+                    gaps,
+                    hosts: Arrangement::OneHost,
+                };
+                all.push(setting);
+                let arrangements = [
+                    Arrangement::Runs(size.div_ceil(2)),
+                    Arrangement::Growing,
+                    Arrangement::Dealt(2),
+                    Arrangement::Runs(2),
+                    Arrangement::Dealt(3),
+                ];
+                if size > 2 && size <= 17 {
+                    let hosts = arrangements[(size + count + bits) % arrangements.len()];
+                    all.push(Setting { hosts, ..setting });
                 }
             }
         }
@@ -233,49 +274,73 @@ fn every_algorithm_is_tested() {
     use choice::*;
     check_covered(
         &[0],
-        &[Barrier::Flat, Barrier::Dissemination],
+        &[Barrier::Flat, Barrier::Dissemination, Barrier::HostsFirst],
         |members, _| members.barrier(),
     );
     check_covered(
         &BCAST,
-        &[Bcast::Flat, Bcast::Binomial, Bcast::ScatterAllgather],
+        &[
+            Bcast::Flat,
+            Bcast::Binomial,
+            Bcast::ScatterAllgather,
+            Bcast::HostsFirst,
+        ],
         |members, setting| members.bcast(setting.count * 8),
     );
     check_covered(
         &GATHER,
-        &[Rooted::Flat, Rooted::Binomial],
+        &[Rooted::Flat, Rooted::Binomial, Rooted::HostsFirst],
         |members, setting| members.rooted(setting.count * 8),
     );
     check_covered(
         &ALLGATHER,
-        &[Allgather::Flat, Allgather::Bruck, Allgather::Ring],
+        &[
+            Allgather::Flat,
+            Allgather::Bruck,
+            Allgather::Ring,
+            Allgather::HostsFirst,
+        ],
         |members, setting| members.allgather(setting.count * 8 * setting.size),
     );
     check_covered(
         &ALLTOALL,
-        &[Alltoall::Bruck, Alltoall::Pairwise(32)],
+        &[
+            Alltoall::Bruck,
+            Alltoall::Pairwise(32),
+            Alltoall::HostsFirst,
+        ],
         |members, setting| members.alltoall(setting.count * 8),
     );
     check_covered(
         &REDUCE,
-        &[Reduce::Flat, Reduce::Binomial, Reduce::Parts],
-        |members, setting| members.reduce(setting.count * 8, setting.count),
+        &[
+            Reduce::Flat,
+            Reduce::Binomial,
+            Reduce::Parts,
+            Reduce::HostsFirst,
+        ],
+        |members, setting| members.reduce(setting.count * 8, setting.count, true),
     );
     let all = [
         Allreduce::Flat,
         Allreduce::RecursiveDoubling,
         Allreduce::Parts,
         Allreduce::Halving,
+        Allreduce::HostsFirst,
+        Allreduce::PartsOfHosts,
     ];
     check_covered(&REDUCE, &all, |members, setting| {
         members.allreduce(setting.count * 8, setting.count, true)
     });
     check_covered(
         &REDUCE_SCATTER,
-        &[ReduceScatter::Parts, ReduceScatter::ReduceScatter],
+        &[
+            ReduceScatter::Parts,
+            ReduceScatter::OneRank,
+            ReduceScatter::HostsFirst,
+        ],
         |members, setting| members.reduce_scatter(setting.count * 8 * setting.size),
     );
-    check_covered(&SCAN, &[Scan::Chain, Scan::Doubling], |members, _| {
-        members.scan()
-    });
+    let all = [Scan::Chain, Scan::Doubling, Scan::HostsFirst];
+    check_covered(&SCAN, &all, |members, _| members.scan());
 }

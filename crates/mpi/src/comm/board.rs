@@ -46,6 +46,7 @@ impl Comm {
             rank,
             size,
             crowded: false,
+            hosts: None,
         };
         if let Err(error) = on_board::check(collective, &members) {
             return Some(Err(error));

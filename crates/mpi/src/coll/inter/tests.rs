@@ -7,7 +7,7 @@ use crate::coll::Reduction;
 use crate::coll::choice::BULK;
 use crate::coll::interpreter::{Dice, run};
 use crate::coll::tests::reducing::{compose, user};
-use crate::coll::tests::{Memory, Setting, elements};
+use crate::coll::tests::{Arrangement, Memory, Setting, elements};
 use crate::schedule::{Schedule, Step};
 
 /// Sizes of the two sides.
@@ -119,6 +119,7 @@ fn cases(counts: &[usize]) -> Vec<Case> {
                     in_place: false,
                     gaps: bits & 2 == 2,
                     count,
+                    hosts: Arrangement::OneHost,
                 };
                 let slow = count > 1000 && (sizes.0 + sizes.1 > 8 || setting.gaps);
                 if !(slow || cfg!(miri) && sizes.0 + sizes.1 > 4) {

@@ -12,6 +12,7 @@ fn wrong_arguments_have_the_class_of_the_standard() {
         in_place: false,
         gaps: false,
         count: 2,
+        hosts: Arrangement::OneHost,
     };
     let members = setting.members(1);
     let mut memory = Memory::new(&setting, 2);
@@ -57,6 +58,7 @@ fn disagreement_about_sizes_is_seen_by_a_receiver() {
         in_place: false,
         gaps: false,
         count: 3,
+        hosts: Arrangement::OneHost,
     };
     let mut memory: Vec<Memory> = (0..4).map(|_| Memory::new(&setting, 3)).collect();
     let counts = [3, 3, 2, 3];

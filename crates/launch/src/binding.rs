@@ -217,6 +217,7 @@ impl BindingRequest {
                 bind.name()
             ));
         }
+        let count = count.min(objects);
         let mut used = vec![0u32; objects];
         let mut places = Vec::with_capacity(ranks);
         for home in self.homes(topology, bind, count, ranks)? {

@@ -114,6 +114,11 @@ fn ranks_are_bound_to_what_was_said() {
         "0-7 | 8-15 | 0-7"
     );
     assert_eq!(place(&bind(Domain::L3Cache), &chiplets, 2), "0-3 | 8-11");
+    let most = BindingRequest {
+        bind: Some(BindTo::Domain(Domain::Core, u32::MAX)),
+        ..BindingRequest::default()
+    };
+    assert_eq!(place(&most, &chiplets, 1), "0-15");
     let two = machine(1, 1, 2, 1);
     assert_eq!(place(&bind(Domain::Core), &two, 3), "0 | 1 | 0 | shared");
     let nothing = BindingRequest {

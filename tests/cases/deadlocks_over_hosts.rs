@@ -47,7 +47,7 @@ fn the_same_on_two_hosts() {
     };
     let launcher = installation().join("bin/mpiexec");
     let hosts = network.hosts.clone();
-    let launch = |ranks: u32| {
+    let launch = move |ranks: u32| {
         let mut command = std::process::Command::new("ip");
         command.args(["netns", "exec", &hosts[0]]).arg(&launcher);
         let each = ranks.div_ceil(2);

@@ -194,7 +194,10 @@ const STEPS: &[Step] = &[
     Step {
         // mpi4py as the registry has it; tests of programs in C show the same library at once.
         long: Long::Only,
-        ..Step::new("mpi4py-mpich", "cargo xtask mpi4py --wheel --abi mpich --ranks 1,3")
+        ..Step::new(
+            "mpi4py-mpich",
+            "cargo xtask mpi4py --wheel --abi mpich --ranks 1,3",
+        )
     },
     Step {
         possible: nightly::installed,

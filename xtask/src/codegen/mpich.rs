@@ -213,15 +213,20 @@ fn entry(mpich: &Mpich, group: &str, function: &Function, form: Form) -> Result<
         "MPI_Aint" => ("isize", "code"),
         other => anyhow::bail!("it returns {other}"),
     };
+    let call = format!("call({})", arguments.join(", "));
+    let last = if after.is_empty() {
+        result.replace("code", &call)
+    } else {
+        format!("let code = {call};\n{after}{result}")
+    };
     let place = name.to_uppercase();
     Ok(format!(
         "#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn P{name}({}) -> {returns} {{\n\
          // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.\n\
          unsafe {{\n{before}let call: unsafe extern \"C\" fn({}) -> {returns} = standard::function(place::{place});\n\
-         let code = call({});\n{after}{result}\n}}\n}}\nalias!({name} => P{name});\n\n",
+         {last}\n}}\n}}\nalias!({name} => P{name});\n\n",
         declared.join(", "),
         types.join(", "),
-        arguments.join(", "),
     ))
 }
 

@@ -23,8 +23,12 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void, *mut c_int) -> c_int =
             standard::function(place::MPI_ABI_GET_FORTRAN_BOOLEANS);
-        let code = call(logical_size, logical_true, logical_false, is_set);
-        error::encode(code)
+        error::encall(logical_size, logical_true, logical_false, is_set)(call(
+            logical_size,
+            logical_true,
+            logical_false,
+            is_set,
+        ))
     }
 }
 alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
@@ -71,8 +75,11 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> c_int =
             standard::function(place::MPI_ABI_SET_FORTRAN_BOOLEANS);
-        let code = call(logical_size, logical_true, logical_false);
-        error::encode(code)
+        error::encall(logical_size, logical_true, logical_false)(call(
+            logical_size,
+            logical_true,
+            logical_false,
+        ))
     }
 }
 alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
@@ -83,8 +90,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_ABI_SET_FORTRAN_INFO);
-        let code = call(handle::Info::decode(info));
-        error::encode(code)
+        error::encall(handle::Info::decode(info))(call(handle::Info::decode(info)))
     }
 }
 alias!(MPI_Abi_set_fortran_info => PMPI_Abi_set_fortran_info);

@@ -18,8 +18,10 @@ pub unsafe extern "C" fn PMPI_Attr_delete(comm: c_int, keyval: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_ATTR_DELETE);
-        let code = call(handle::Comm::decode(comm), number::keyval::decode(keyval));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), number::keyval::decode(keyval))(call(
+            handle::Comm::decode(comm),
+            number::keyval::decode(keyval),
+        ))
     }
 }
 alias!(MPI_Attr_delete => PMPI_Attr_delete);
@@ -34,12 +36,15 @@ pub unsafe extern "C" fn PMPI_Attr_put(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_ATTR_PUT);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::keyval::decode(keyval),
             attribute_val,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::keyval::decode(keyval),
+            attribute_val,
+        ))
     }
 }
 alias!(MPI_Attr_put => PMPI_Attr_put);
@@ -50,11 +55,13 @@ pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c_int, comm_keyval: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_COMM_DELETE_ATTR);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::keyval::decode(comm_keyval),
+        ))
     }
 }
 alias!(MPI_Comm_delete_attr => PMPI_Comm_delete_attr);
@@ -85,12 +92,15 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_COMM_SET_ATTR);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
             attribute_val,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::keyval::decode(comm_keyval),
+            attribute_val,
+        ))
     }
 }
 alias!(MPI_Comm_set_attr => PMPI_Comm_set_attr);
@@ -117,11 +127,13 @@ pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c_int, type_keyval: c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_TYPE_DELETE_ATTR);
-        let code = call(
+        error::encall(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
-        );
-        error::encode(code)
+        )(call(
+            handle::Datatype::decode(datatype),
+            number::keyval::decode(type_keyval),
+        ))
     }
 }
 alias!(MPI_Type_delete_attr => PMPI_Type_delete_attr);
@@ -153,13 +165,17 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_GET_ATTR);
-        let code = call(
+        error::encall(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
             attribute_val,
             flag,
-        );
-        error::encode(code)
+        )(call(
+            handle::Datatype::decode(datatype),
+            number::keyval::decode(type_keyval),
+            attribute_val,
+            flag,
+        ))
     }
 }
 alias!(MPI_Type_get_attr => PMPI_Type_get_attr);
@@ -174,12 +190,15 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_TYPE_SET_ATTR);
-        let code = call(
+        error::encall(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
             attribute_val,
-        );
-        error::encode(code)
+        )(call(
+            handle::Datatype::decode(datatype),
+            number::keyval::decode(type_keyval),
+            attribute_val,
+        ))
     }
 }
 alias!(MPI_Type_set_attr => PMPI_Type_set_attr);
@@ -190,8 +209,10 @@ pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c_int, win_keyval: c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_WIN_DELETE_ATTR);
-        let code = call(handle::Win::decode(win), number::keyval::decode(win_keyval));
-        error::encode(code)
+        error::encall(handle::Win::decode(win), number::keyval::decode(win_keyval))(call(
+            handle::Win::decode(win),
+            number::keyval::decode(win_keyval),
+        ))
     }
 }
 alias!(MPI_Win_delete_attr => PMPI_Win_delete_attr);
@@ -222,12 +243,15 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SET_ATTR);
-        let code = call(
+        error::encall(
             handle::Win::decode(win),
             number::keyval::decode(win_keyval),
             attribute_val,
-        );
-        error::encode(code)
+        )(call(
+            handle::Win::decode(win),
+            number::keyval::decode(win_keyval),
+            attribute_val,
+        ))
     }
 }
 alias!(MPI_Win_set_attr => PMPI_Win_set_attr);

@@ -18,8 +18,10 @@ pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int) -> c_int =
             standard::function(place::MPI_BUFFER_ATTACH);
-        let code = call(number::address::decode(buffer), size);
-        error::encode(code)
+        error::encall(number::address::decode(buffer), size)(call(
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Buffer_attach => PMPI_Buffer_attach);
@@ -30,8 +32,10 @@ pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: i64) ->
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64) -> c_int =
             standard::function(place::MPI_BUFFER_ATTACH_C);
-        let code = call(number::address::decode(buffer), size);
-        error::encode(code)
+        error::encall(number::address::decode(buffer), size)(call(
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Buffer_attach_c => PMPI_Buffer_attach_c);
@@ -71,8 +75,7 @@ pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_BUFFER_FLUSH);
-        let code = call();
-        error::encode(code)
+        error::encall()(call())
     }
 }
 alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
@@ -103,12 +106,15 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
             standard::function(place::MPI_COMM_ATTACH_BUFFER);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
             size,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Comm_attach_buffer => PMPI_Comm_attach_buffer);
@@ -123,12 +129,15 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
             standard::function(place::MPI_COMM_ATTACH_BUFFER_C);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
             size,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Comm_attach_buffer_c => PMPI_Comm_attach_buffer_c);
@@ -177,8 +186,7 @@ pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_COMM_FLUSH_BUFFER);
-        let code = call(handle::Comm::decode(comm));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
@@ -212,12 +220,15 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
             standard::function(place::MPI_SESSION_ATTACH_BUFFER);
-        let code = call(
+        error::encall(
             handle::Session::decode(session),
             number::address::decode(buffer),
             size,
-        );
-        error::encode(code)
+        )(call(
+            handle::Session::decode(session),
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Session_attach_buffer => PMPI_Session_attach_buffer);
@@ -232,12 +243,15 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
             standard::function(place::MPI_SESSION_ATTACH_BUFFER_C);
-        let code = call(
+        error::encall(
             handle::Session::decode(session),
             number::address::decode(buffer),
             size,
-        );
-        error::encode(code)
+        )(call(
+            handle::Session::decode(session),
+            number::address::decode(buffer),
+            size,
+        ))
     }
 }
 alias!(MPI_Session_attach_buffer_c => PMPI_Session_attach_buffer_c);
@@ -286,8 +300,7 @@ pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_SESSION_FLUSH_BUFFER);
-        let code = call(handle::Session::decode(session));
-        error::encode(code)
+        error::encall(handle::Session::decode(session))(call(handle::Session::decode(session)))
     }
 }
 alias!(MPI_Session_flush_buffer => PMPI_Session_flush_buffer);

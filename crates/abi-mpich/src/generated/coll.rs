@@ -33,7 +33,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHER);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -41,8 +41,15 @@ pub unsafe extern "C" fn PMPI_Allgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allgather => PMPI_Allgather);
@@ -68,7 +75,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHER_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -76,8 +83,15 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allgather_c => PMPI_Allgather_c);
@@ -105,7 +119,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHERV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -114,8 +128,16 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            displs.cast_mut(),
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allgatherv => PMPI_Allgatherv);
@@ -143,7 +165,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHERV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -152,8 +174,16 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts,
+            displs,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allgatherv_c => PMPI_Allgatherv_c);
@@ -177,15 +207,21 @@ pub unsafe extern "C" fn PMPI_Allreduce(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLREDUCE);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allreduce => PMPI_Allreduce);
@@ -209,15 +245,21 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLREDUCE_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Allreduce_c => PMPI_Allreduce_c);
@@ -243,7 +285,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALL);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -251,8 +293,15 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoall => PMPI_Alltoall);
@@ -278,7 +327,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALL_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -286,8 +335,15 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoall_c => PMPI_Alltoall_c);
@@ -317,7 +373,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -327,8 +383,17 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts.cast_mut(),
+            sdispls.cast_mut(),
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            rdispls.cast_mut(),
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoallv => PMPI_Alltoallv);
@@ -358,7 +423,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -368,8 +433,17 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts,
+            sdispls,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts,
+            rdispls,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoallv_c => PMPI_Alltoallv_c);
@@ -410,7 +484,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLW);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -420,8 +494,17 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             rdispls.cast_mut(),
             recvtypes_there.place(),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts.cast_mut(),
+            sdispls.cast_mut(),
+            sendtypes_there.place(),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            rdispls.cast_mut(),
+            recvtypes_there.place(),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoallw => PMPI_Alltoallw);
@@ -462,7 +545,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLW_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -472,8 +555,17 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             rdispls,
             recvtypes_there.place(),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts,
+            sdispls,
+            sendtypes_there.place(),
+            number::address::decode(recvbuf),
+            recvcounts,
+            rdispls,
+            recvtypes_there.place(),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
@@ -483,8 +575,7 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_BARRIER);
-        let code = call(handle::Comm::decode(comm));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPI_Barrier => PMPI_Barrier);
@@ -501,14 +592,19 @@ pub unsafe extern "C" fn PMPI_Bcast(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, usize) -> c_int =
             standard::function(place::MPI_BCAST);
-        let code = call(
+        error::encall(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(buffer),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Bcast => PMPI_Bcast);
@@ -525,14 +621,19 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, usize) -> c_int =
             standard::function(place::MPI_BCAST_C);
-        let code = call(
+        error::encall(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(buffer),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Bcast_c => PMPI_Bcast_c);
@@ -556,15 +657,21 @@ pub unsafe extern "C" fn PMPI_Exscan(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_EXSCAN);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Exscan => PMPI_Exscan);
@@ -588,15 +695,21 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_EXSCAN_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Exscan_c => PMPI_Exscan_c);
@@ -624,7 +737,7 @@ pub unsafe extern "C" fn PMPI_Gather(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHER);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -633,8 +746,16 @@ pub unsafe extern "C" fn PMPI_Gather(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Gather => PMPI_Gather);
@@ -662,7 +783,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHER_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -671,8 +792,16 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Gather_c => PMPI_Gather_c);
@@ -702,7 +831,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHERV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -712,8 +841,17 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            displs.cast_mut(),
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Gatherv => PMPI_Gatherv);
@@ -743,7 +881,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHERV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -753,8 +891,17 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts,
+            displs,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Gatherv_c => PMPI_Gatherv_c);
@@ -780,7 +927,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -788,8 +935,15 @@ pub unsafe extern "C" fn PMPI_Reduce(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce => PMPI_Reduce);
@@ -815,7 +969,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -823,8 +977,15 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             handle::Op::decode(op),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce_c => PMPI_Reduce_c);
@@ -848,15 +1009,21 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce_scatter => PMPI_Reduce_scatter);
@@ -880,15 +1047,21 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcounts,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            recvcounts,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce_scatter_c => PMPI_Reduce_scatter_c);
@@ -912,15 +1085,21 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcount,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce_scatter_block => PMPI_Reduce_scatter_block);
@@ -944,15 +1123,21 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcount,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Reduce_scatter_block_c => PMPI_Reduce_scatter_block_c);
@@ -976,15 +1161,21 @@ pub unsafe extern "C" fn PMPI_Scan(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_SCAN);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scan => PMPI_Scan);
@@ -1008,15 +1199,21 @@ pub unsafe extern "C" fn PMPI_Scan_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_SCAN_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            number::address::decode(recvbuf),
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scan_c => PMPI_Scan_c);
@@ -1044,7 +1241,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTER);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -1053,8 +1250,16 @@ pub unsafe extern "C" fn PMPI_Scatter(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scatter => PMPI_Scatter);
@@ -1082,7 +1287,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTER_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -1091,8 +1296,16 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scatter_c => PMPI_Scatter_c);
@@ -1122,7 +1335,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTERV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             displs.cast_mut(),
@@ -1132,8 +1345,17 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts.cast_mut(),
+            displs.cast_mut(),
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scatterv => PMPI_Scatterv);
@@ -1163,7 +1385,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTERV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts,
             displs,
@@ -1173,8 +1395,17 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             handle::Datatype::decode(recvtype),
             number::rank::decode(root),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts,
+            displs,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            number::rank::decode(root),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Scatterv_c => PMPI_Scatterv_c);

@@ -18,8 +18,7 @@ pub unsafe extern "C" fn PMPI_Aint_add(base: isize, disp: isize) -> isize {
     unsafe {
         let call: unsafe extern "C" fn(isize, isize) -> isize =
             standard::function(place::MPI_AINT_ADD);
-        let code = call(base, disp);
-        code
+        call(base, disp)
     }
 }
 alias!(MPI_Aint_add => PMPI_Aint_add);
@@ -30,8 +29,7 @@ pub unsafe extern "C" fn PMPI_Aint_diff(addr1: isize, addr2: isize) -> isize {
     unsafe {
         let call: unsafe extern "C" fn(isize, isize) -> isize =
             standard::function(place::MPI_AINT_DIFF);
-        let code = call(addr1, addr2);
-        code
+        call(addr1, addr2)
     }
 }
 alias!(MPI_Aint_diff => PMPI_Aint_diff);
@@ -42,8 +40,7 @@ pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut isize) -> c_int =
             standard::function(place::MPI_GET_ADDRESS);
-        let code = call(location.cast_mut(), address);
-        error::encode(code)
+        error::encall(location.cast_mut(), address)(call(location.cast_mut(), address))
     }
 }
 alias!(MPI_Get_address => PMPI_Get_address);
@@ -69,7 +66,7 @@ pub unsafe extern "C" fn PMPI_Pack(
             *mut c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_PACK);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             incount,
             handle::Datatype::decode(datatype),
@@ -77,8 +74,15 @@ pub unsafe extern "C" fn PMPI_Pack(
             outsize,
             position,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            incount,
+            handle::Datatype::decode(datatype),
+            outbuf,
+            outsize,
+            position,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Pack => PMPI_Pack);
@@ -104,7 +108,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
             *mut i64,
             usize,
         ) -> c_int = standard::function(place::MPI_PACK_C);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             incount,
             handle::Datatype::decode(datatype),
@@ -112,8 +116,15 @@ pub unsafe extern "C" fn PMPI_Pack_c(
             outsize,
             position,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            incount,
+            handle::Datatype::decode(datatype),
+            outbuf,
+            outsize,
+            position,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Pack_c => PMPI_Pack_c);
@@ -139,7 +150,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             isize,
             *mut isize,
         ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL);
-        let code = call(
+        error::encall(
             datarep,
             inbuf.cast_mut(),
             incount,
@@ -147,8 +158,15 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             outbuf,
             outsize,
             position,
-        );
-        error::encode(code)
+        )(call(
+            datarep,
+            inbuf.cast_mut(),
+            incount,
+            handle::Datatype::decode(datatype),
+            outbuf,
+            outsize,
+            position,
+        ))
     }
 }
 alias!(MPI_Pack_external => PMPI_Pack_external);
@@ -174,7 +192,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             i64,
             *mut i64,
         ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL_C);
-        let code = call(
+        error::encall(
             datarep,
             inbuf.cast_mut(),
             incount,
@@ -182,8 +200,15 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             outbuf,
             outsize,
             position,
-        );
-        error::encode(code)
+        )(call(
+            datarep,
+            inbuf.cast_mut(),
+            incount,
+            handle::Datatype::decode(datatype),
+            outbuf,
+            outsize,
+            position,
+        ))
     }
 }
 alias!(MPI_Pack_external_c => PMPI_Pack_external_c);
@@ -199,8 +224,12 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, usize, *mut isize) -> c_int =
             standard::function(place::MPI_PACK_EXTERNAL_SIZE);
-        let code = call(datarep, incount, handle::Datatype::decode(datatype), size);
-        error::encode(code)
+        error::encall(datarep, incount, handle::Datatype::decode(datatype), size)(call(
+            datarep,
+            incount,
+            handle::Datatype::decode(datatype),
+            size,
+        ))
     }
 }
 alias!(MPI_Pack_external_size => PMPI_Pack_external_size);
@@ -216,8 +245,12 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, i64, usize, *mut i64) -> c_int =
             standard::function(place::MPI_PACK_EXTERNAL_SIZE_C);
-        let code = call(datarep, incount, handle::Datatype::decode(datatype), size);
-        error::encode(code)
+        error::encall(datarep, incount, handle::Datatype::decode(datatype), size)(call(
+            datarep,
+            incount,
+            handle::Datatype::decode(datatype),
+            size,
+        ))
     }
 }
 alias!(MPI_Pack_external_size_c => PMPI_Pack_external_size_c);
@@ -233,13 +266,17 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_PACK_SIZE);
-        let code = call(
+        error::encall(
             incount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
             size,
-        );
-        error::encode(code)
+        )(call(
+            incount,
+            handle::Datatype::decode(datatype),
+            handle::Comm::decode(comm),
+            size,
+        ))
     }
 }
 alias!(MPI_Pack_size => PMPI_Pack_size);
@@ -255,13 +292,17 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     unsafe {
         let call: unsafe extern "C" fn(i64, usize, usize, *mut i64) -> c_int =
             standard::function(place::MPI_PACK_SIZE_C);
-        let code = call(
+        error::encall(
             incount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
             size,
-        );
-        error::encode(code)
+        )(call(
+            incount,
+            handle::Datatype::decode(datatype),
+            handle::Comm::decode(comm),
+            size,
+        ))
     }
 }
 alias!(MPI_Pack_size_c => PMPI_Pack_size_c);
@@ -1035,8 +1076,11 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT);
-        let code = call(handle::Datatype::decode(datatype), lb, extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
+            handle::Datatype::decode(datatype),
+            lb,
+            extent,
+        ))
     }
 }
 alias!(MPI_Type_get_extent => PMPI_Type_get_extent);
@@ -1051,8 +1095,11 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT_C);
-        let code = call(handle::Datatype::decode(datatype), lb, extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
+            handle::Datatype::decode(datatype),
+            lb,
+            extent,
+        ))
     }
 }
 alias!(MPI_Type_get_extent_c => PMPI_Type_get_extent_c);
@@ -1067,8 +1114,11 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT_X);
-        let code = call(handle::Datatype::decode(datatype), lb, extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
+            handle::Datatype::decode(datatype),
+            lb,
+            extent,
+        ))
     }
 }
 alias!(MPI_Type_get_extent_x => PMPI_Type_get_extent_x);
@@ -1083,8 +1133,11 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_GET_NAME);
-        let code = call(handle::Datatype::decode(datatype), type_name, resultlen);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), type_name, resultlen)(call(
+            handle::Datatype::decode(datatype),
+            type_name,
+            resultlen,
+        ))
     }
 }
 alias!(MPI_Type_get_name => PMPI_Type_get_name);
@@ -1099,8 +1152,11 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT);
-        let code = call(handle::Datatype::decode(datatype), true_lb, true_extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+            handle::Datatype::decode(datatype),
+            true_lb,
+            true_extent,
+        ))
     }
 }
 alias!(MPI_Type_get_true_extent => PMPI_Type_get_true_extent);
@@ -1115,8 +1171,11 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_C);
-        let code = call(handle::Datatype::decode(datatype), true_lb, true_extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+            handle::Datatype::decode(datatype),
+            true_lb,
+            true_extent,
+        ))
     }
 }
 alias!(MPI_Type_get_true_extent_c => PMPI_Type_get_true_extent_c);
@@ -1131,8 +1190,11 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_X);
-        let code = call(handle::Datatype::decode(datatype), true_lb, true_extent);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+            handle::Datatype::decode(datatype),
+            true_lb,
+            true_extent,
+        ))
     }
 }
 alias!(MPI_Type_get_true_extent_x => PMPI_Type_get_true_extent_x);
@@ -1247,8 +1309,10 @@ pub unsafe extern "C" fn PMPI_Type_set_name(datatype: c_int, type_name: *const c
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_TYPE_SET_NAME);
-        let code = call(handle::Datatype::decode(datatype), type_name);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), type_name)(call(
+            handle::Datatype::decode(datatype),
+            type_name,
+        ))
     }
 }
 alias!(MPI_Type_set_name => PMPI_Type_set_name);
@@ -1259,8 +1323,10 @@ pub unsafe extern "C" fn PMPI_Type_size(datatype: c_int, size: *mut c_int) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_SIZE);
-        let code = call(handle::Datatype::decode(datatype), size);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), size)(call(
+            handle::Datatype::decode(datatype),
+            size,
+        ))
     }
 }
 alias!(MPI_Type_size => PMPI_Type_size);
@@ -1271,8 +1337,10 @@ pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_SIZE_C);
-        let code = call(handle::Datatype::decode(datatype), size);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), size)(call(
+            handle::Datatype::decode(datatype),
+            size,
+        ))
     }
 }
 alias!(MPI_Type_size_c => PMPI_Type_size_c);
@@ -1283,8 +1351,10 @@ pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c_int, size: *mut i64) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_SIZE_X);
-        let code = call(handle::Datatype::decode(datatype), size);
-        error::encode(code)
+        error::encall(handle::Datatype::decode(datatype), size)(call(
+            handle::Datatype::decode(datatype),
+            size,
+        ))
     }
 }
 alias!(MPI_Type_size_x => PMPI_Type_size_x);
@@ -1366,7 +1436,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             insize,
             position,
@@ -1374,8 +1444,15 @@ pub unsafe extern "C" fn PMPI_Unpack(
             outcount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            insize,
+            position,
+            outbuf,
+            outcount,
+            handle::Datatype::decode(datatype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Unpack => PMPI_Unpack);
@@ -1401,7 +1478,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_C);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             insize,
             position,
@@ -1409,8 +1486,15 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
             outcount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            insize,
+            position,
+            outbuf,
+            outcount,
+            handle::Datatype::decode(datatype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Unpack_c => PMPI_Unpack_c);
@@ -1436,7 +1520,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL);
-        let code = call(
+        error::encall(
             datarep,
             inbuf.cast_mut(),
             insize,
@@ -1444,8 +1528,15 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
             outbuf,
             outcount,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            datarep,
+            inbuf.cast_mut(),
+            insize,
+            position,
+            outbuf,
+            outcount,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_Unpack_external => PMPI_Unpack_external);
@@ -1471,7 +1562,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
             i64,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL_C);
-        let code = call(
+        error::encall(
             datarep,
             inbuf.cast_mut(),
             insize,
@@ -1479,8 +1570,15 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
             outbuf,
             outcount,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            datarep,
+            inbuf.cast_mut(),
+            insize,
+            position,
+            outbuf,
+            outcount,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_Unpack_external_c => PMPI_Unpack_external_c);

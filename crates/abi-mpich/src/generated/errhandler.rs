@@ -44,8 +44,7 @@ pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const 
     unsafe {
         let call: unsafe extern "C" fn(c_int, *const c_char) -> c_int =
             standard::function(place::MPI_ADD_ERROR_STRING);
-        let code = call(error::decode(errorcode), string);
-        error::encode(code)
+        error::encall(error::decode(errorcode), string)(call(error::decode(errorcode), string))
     }
 }
 alias!(MPI_Add_error_string => PMPI_Add_error_string);
@@ -56,8 +55,10 @@ pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c_int, errorcode: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_COMM_CALL_ERRHANDLER);
-        let code = call(handle::Comm::decode(comm), error::decode(errorcode));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), error::decode(errorcode))(call(
+            handle::Comm::decode(comm),
+            error::decode(errorcode),
+        ))
     }
 }
 alias!(MPI_Comm_call_errhandler => PMPI_Comm_call_errhandler);
@@ -87,11 +88,13 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_COMM_SET_ERRHANDLER);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             handle::Errhandler::decode(errhandler),
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            handle::Errhandler::decode(errhandler),
+        ))
     }
 }
 alias!(MPI_Comm_set_errhandler => PMPI_Comm_set_errhandler);
@@ -133,8 +136,11 @@ pub unsafe extern "C" fn PMPI_Error_string(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_ERROR_STRING);
-        let code = call(error::decode(errorcode), string, resultlen);
-        error::encode(code)
+        error::encall(error::decode(errorcode), string, resultlen)(call(
+            error::decode(errorcode),
+            string,
+            resultlen,
+        ))
     }
 }
 alias!(MPI_Error_string => PMPI_Error_string);
@@ -145,8 +151,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_CLASS);
-        let code = call(error::decode(errorclass));
-        error::encode(code)
+        error::encall(error::decode(errorclass))(call(error::decode(errorclass)))
     }
 }
 alias!(MPI_Remove_error_class => PMPI_Remove_error_class);
@@ -157,8 +162,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_CODE);
-        let code = call(error::decode(errorcode));
-        error::encode(code)
+        error::encall(error::decode(errorcode))(call(error::decode(errorcode)))
     }
 }
 alias!(MPI_Remove_error_code => PMPI_Remove_error_code);
@@ -169,8 +173,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_STRING);
-        let code = call(error::decode(errorcode));
-        error::encode(code)
+        error::encall(error::decode(errorcode))(call(error::decode(errorcode)))
     }
 }
 alias!(MPI_Remove_error_string => PMPI_Remove_error_string);
@@ -181,8 +184,10 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: c_int, errorcode:
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_SESSION_CALL_ERRHANDLER);
-        let code = call(handle::Session::decode(session), error::decode(errorcode));
-        error::encode(code)
+        error::encall(handle::Session::decode(session), error::decode(errorcode))(call(
+            handle::Session::decode(session),
+            error::decode(errorcode),
+        ))
     }
 }
 alias!(MPI_Session_call_errhandler => PMPI_Session_call_errhandler);
@@ -215,11 +220,13 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: c_int, errhandler:
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_SESSION_SET_ERRHANDLER);
-        let code = call(
+        error::encall(
             handle::Session::decode(session),
             handle::Errhandler::decode(errhandler),
-        );
-        error::encode(code)
+        )(call(
+            handle::Session::decode(session),
+            handle::Errhandler::decode(errhandler),
+        ))
     }
 }
 alias!(MPI_Session_set_errhandler => PMPI_Session_set_errhandler);
@@ -230,8 +237,10 @@ pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c_int, errorcode: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_WIN_CALL_ERRHANDLER);
-        let code = call(handle::Win::decode(win), error::decode(errorcode));
-        error::encode(code)
+        error::encall(handle::Win::decode(win), error::decode(errorcode))(call(
+            handle::Win::decode(win),
+            error::decode(errorcode),
+        ))
     }
 }
 alias!(MPI_Win_call_errhandler => PMPI_Win_call_errhandler);
@@ -261,11 +270,13 @@ pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c_int, errhandler: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_WIN_SET_ERRHANDLER);
-        let code = call(
+        error::encall(
             handle::Win::decode(win),
             handle::Errhandler::decode(errhandler),
-        );
-        error::encode(code)
+        )(call(
+            handle::Win::decode(win),
+            handle::Errhandler::decode(errhandler),
+        ))
     }
 }
 alias!(MPI_Win_set_errhandler => PMPI_Win_set_errhandler);

@@ -18,8 +18,10 @@ pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: usize, errorcode: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_FILE_CALL_ERRHANDLER);
-        let code = call(handle::File::decode(fh), error::decode(errorcode));
-        error::encode(code)
+        error::encall(handle::File::decode(fh), error::decode(errorcode))(call(
+            handle::File::decode(fh),
+            error::decode(errorcode),
+        ))
     }
 }
 alias!(MPI_File_call_errhandler => PMPI_File_call_errhandler);
@@ -44,8 +46,10 @@ pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize) -> c_int =
             standard::function(place::MPI_FILE_DELETE);
-        let code = call(filename, handle::Info::decode(info));
-        error::encode(code)
+        error::encall(filename, handle::Info::decode(info))(call(
+            filename,
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_File_delete => PMPI_File_delete);
@@ -69,8 +73,7 @@ pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: usize, flag: *mut c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_FILE_GET_ATOMICITY);
-        let code = call(handle::File::decode(fh), flag);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), flag)(call(handle::File::decode(fh), flag))
     }
 }
 alias!(MPI_File_get_atomicity => PMPI_File_get_atomicity);
@@ -85,8 +88,11 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_BYTE_OFFSET);
-        let code = call(handle::File::decode(fh), offset, disp);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), offset, disp)(call(
+            handle::File::decode(fh),
+            offset,
+            disp,
+        ))
     }
 }
 alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
@@ -154,8 +160,7 @@ pub unsafe extern "C" fn PMPI_File_get_position(fh: usize, offset: *mut i64) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_POSITION);
-        let code = call(handle::File::decode(fh), offset);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), offset)(call(handle::File::decode(fh), offset))
     }
 }
 alias!(MPI_File_get_position => PMPI_File_get_position);
@@ -166,8 +171,7 @@ pub unsafe extern "C" fn PMPI_File_get_position_shared(fh: usize, offset: *mut i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_POSITION_SHARED);
-        let code = call(handle::File::decode(fh), offset);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), offset)(call(handle::File::decode(fh), offset))
     }
 }
 alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
@@ -178,8 +182,7 @@ pub unsafe extern "C" fn PMPI_File_get_size(fh: usize, size: *mut i64) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_SIZE);
-        let code = call(handle::File::decode(fh), size);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_get_size => PMPI_File_get_size);
@@ -194,12 +197,15 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut isize) -> c_int =
             standard::function(place::MPI_FILE_GET_TYPE_EXTENT);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
             extent,
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            handle::Datatype::decode(datatype),
+            extent,
+        ))
     }
 }
 alias!(MPI_File_get_type_extent => PMPI_File_get_type_extent);
@@ -214,12 +220,15 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_TYPE_EXTENT_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
             extent,
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            handle::Datatype::decode(datatype),
+            extent,
+        ))
     }
 }
 alias!(MPI_File_get_type_extent_c => PMPI_File_get_type_extent_c);
@@ -871,8 +880,7 @@ pub unsafe extern "C" fn PMPI_File_preallocate(fh: usize, size: i64) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
             standard::function(place::MPI_FILE_PREALLOCATE);
-        let code = call(handle::File::decode(fh), size);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_preallocate => PMPI_File_preallocate);
@@ -992,13 +1000,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ALL_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_all_begin => PMPI_File_read_all_begin);
@@ -1014,13 +1026,17 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ALL_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_all_begin_c => PMPI_File_read_all_begin_c);
@@ -1191,14 +1207,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_at_all_begin => PMPI_File_read_at_all_begin);
@@ -1215,14 +1236,19 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_at_all_begin_c => PMPI_File_read_at_all_begin_c);
@@ -1308,13 +1334,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ORDERED_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_ordered_begin => PMPI_File_read_ordered_begin);
@@ -1330,13 +1360,17 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ORDERED_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf,
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf,
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_read_ordered_begin_c => PMPI_File_read_ordered_begin_c);
@@ -1417,12 +1451,15 @@ pub unsafe extern "C" fn PMPI_File_seek(fh: usize, offset: i64, whence: c_int) -
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
             standard::function(place::MPI_FILE_SEEK);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             number::seek::decode(whence),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            number::seek::decode(whence),
+        ))
     }
 }
 alias!(MPI_File_seek => PMPI_File_seek);
@@ -1433,12 +1470,15 @@ pub unsafe extern "C" fn PMPI_File_seek_shared(fh: usize, offset: i64, whence: c
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
             standard::function(place::MPI_FILE_SEEK_SHARED);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             number::seek::decode(whence),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            number::seek::decode(whence),
+        ))
     }
 }
 alias!(MPI_File_seek_shared => PMPI_File_seek_shared);
@@ -1449,8 +1489,7 @@ pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: usize, flag: c_int) -> c_in
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_FILE_SET_ATOMICITY);
-        let code = call(handle::File::decode(fh), flag);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), flag)(call(handle::File::decode(fh), flag))
     }
 }
 alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
@@ -1461,11 +1500,13 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_ERRHANDLER);
-        let code = call(
+        error::encall(
             handle::File::decode(file),
             handle::Errhandler::decode(errhandler),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(file),
+            handle::Errhandler::decode(errhandler),
+        ))
     }
 }
 alias!(MPI_File_set_errhandler => PMPI_File_set_errhandler);
@@ -1476,8 +1517,10 @@ pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_INFO);
-        let code = call(handle::File::decode(fh), handle::Info::decode(info));
-        error::encode(code)
+        error::encall(handle::File::decode(fh), handle::Info::decode(info))(call(
+            handle::File::decode(fh),
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_File_set_info => PMPI_File_set_info);
@@ -1488,8 +1531,7 @@ pub unsafe extern "C" fn PMPI_File_set_size(fh: usize, size: i64) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
             standard::function(place::MPI_FILE_SET_SIZE);
-        let code = call(handle::File::decode(fh), size);
-        error::encode(code)
+        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_set_size => PMPI_File_set_size);
@@ -1507,15 +1549,21 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, usize, usize, *const c_char, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_VIEW);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             number::displacement::decode(disp),
             handle::Datatype::decode(etype),
             handle::Datatype::decode(filetype),
             datarep,
             handle::Info::decode(info),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            number::displacement::decode(disp),
+            handle::Datatype::decode(etype),
+            handle::Datatype::decode(filetype),
+            datarep,
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_File_set_view => PMPI_File_set_view);
@@ -1525,8 +1573,7 @@ pub unsafe extern "C" fn PMPI_File_sync(fh: usize) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_FILE_SYNC);
-        let code = call(handle::File::decode(fh));
-        error::encode(code)
+        error::encall(handle::File::decode(fh))(call(handle::File::decode(fh)))
     }
 }
 alias!(MPI_File_sync => PMPI_File_sync);
@@ -1646,13 +1693,17 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ALL_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_all_begin => PMPI_File_write_all_begin);
@@ -1668,13 +1719,17 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ALL_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_all_begin_c => PMPI_File_write_all_begin_c);
@@ -1849,14 +1904,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_at_all_begin => PMPI_File_write_at_all_begin);
@@ -1873,14 +1933,19 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            offset,
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_at_all_begin_c => PMPI_File_write_at_all_begin_c);
@@ -1970,13 +2035,17 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_ordered_begin => PMPI_File_write_ordered_begin);
@@ -1992,13 +2061,17 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN_C);
-        let code = call(
+        error::encall(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
-        );
-        error::encode(code)
+        )(call(
+            handle::File::decode(fh),
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+        ))
     }
 }
 alias!(MPI_File_write_ordered_begin_c => PMPI_File_write_ordered_begin_c);

@@ -17,8 +17,7 @@ pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_FINALIZE);
-        let code = call();
-        error::encode(code)
+        error::encall()(call())
     }
 }
 alias!(MPI_Finalize => PMPI_Finalize);
@@ -29,8 +28,7 @@ pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_FINALIZED);
-        let code = call(flag);
-        error::encode(code)
+        error::encall(flag)(call(flag))
     }
 }
 alias!(MPI_Finalized => PMPI_Finalized);
@@ -41,8 +39,7 @@ pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int =
             standard::function(place::MPI_INIT);
-        let code = call(argc, argv);
-        error::encode(code)
+        error::encall(argc, argv)(call(argc, argv))
     }
 }
 alias!(MPI_Init => PMPI_Init);
@@ -75,8 +72,7 @@ pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_INITIALIZED);
-        let code = call(flag);
-        error::encode(code)
+        error::encall(flag)(call(flag))
     }
 }
 alias!(MPI_Initialized => PMPI_Initialized);
@@ -87,8 +83,7 @@ pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_IS_THREAD_MAIN);
-        let code = call(flag);
-        error::encode(code)
+        error::encall(flag)(call(flag))
     }
 }
 alias!(MPI_Is_thread_main => PMPI_Is_thread_main);
@@ -151,14 +146,19 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, c_int, *mut c_int, *mut c_char) -> c_int =
             standard::function(place::MPI_SESSION_GET_NTH_PSET);
-        let code = call(
+        error::encall(
             handle::Session::decode(session),
             handle::Info::decode(info),
             n,
             pset_len,
             pset_name,
-        );
-        error::encode(code)
+        )(call(
+            handle::Session::decode(session),
+            handle::Info::decode(info),
+            n,
+            pset_len,
+            pset_name,
+        ))
     }
 }
 alias!(MPI_Session_get_nth_pset => PMPI_Session_get_nth_pset);
@@ -173,12 +173,15 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_SESSION_GET_NUM_PSETS);
-        let code = call(
+        error::encall(
             handle::Session::decode(session),
             handle::Info::decode(info),
             npset_names,
-        );
-        error::encode(code)
+        )(call(
+            handle::Session::decode(session),
+            handle::Info::decode(info),
+            npset_names,
+        ))
     }
 }
 alias!(MPI_Session_get_num_psets => PMPI_Session_get_num_psets);

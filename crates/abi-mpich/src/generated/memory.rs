@@ -18,8 +18,11 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(size: isize, info: c_int, baseptr: *mut 
     unsafe {
         let call: unsafe extern "C" fn(isize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_ALLOC_MEM);
-        let code = call(size, handle::Info::decode(info), baseptr);
-        error::encode(code)
+        error::encall(size, handle::Info::decode(info), baseptr)(call(
+            size,
+            handle::Info::decode(info),
+            baseptr,
+        ))
     }
 }
 alias!(MPI_Alloc_mem => PMPI_Alloc_mem);
@@ -30,8 +33,7 @@ pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void) -> c_int =
             standard::function(place::MPI_FREE_MEM);
-        let code = call(base);
-        error::encode(code)
+        error::encall(base)(call(base))
     }
 }
 alias!(MPI_Free_mem => PMPI_Free_mem);

@@ -37,8 +37,7 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_LIBRARY_VERSION);
-        let code = call(version, resultlen);
-        error::encode(code)
+        error::encall(version, resultlen)(call(version, resultlen))
     }
 }
 alias!(MPI_Get_library_version => PMPI_Get_library_version);
@@ -73,8 +72,7 @@ pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut 
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_VERSION);
-        let code = call(version, subversion);
-        error::encode(code)
+        error::encall(version, subversion)(call(version, subversion))
     }
 }
 alias!(MPI_Get_version => PMPI_Get_version);
@@ -84,8 +82,7 @@ pub unsafe extern "C" fn PMPI_Wtick() -> f64 {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> f64 = standard::function(place::MPI_WTICK);
-        let code = call();
-        code
+        call()
     }
 }
 alias!(MPI_Wtick => PMPI_Wtick);
@@ -95,8 +92,7 @@ pub unsafe extern "C" fn PMPI_Wtime() -> f64 {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> f64 = standard::function(place::MPI_WTIME);
-        let code = call();
-        code
+        call()
     }
 }
 alias!(MPI_Wtime => PMPI_Wtime);

@@ -499,7 +499,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -507,8 +507,15 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_allgather => PMPI_Neighbor_allgather);
@@ -534,7 +541,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -542,8 +549,15 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_allgather_c => PMPI_Neighbor_allgather_c);
@@ -661,7 +675,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -670,8 +684,16 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             displs.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            displs.cast_mut(),
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_allgatherv => PMPI_Neighbor_allgatherv);
@@ -699,7 +721,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -708,8 +730,16 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             displs,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts,
+            displs,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_allgatherv_c => PMPI_Neighbor_allgatherv_c);
@@ -831,7 +861,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -839,8 +869,15 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoall => PMPI_Neighbor_alltoall);
@@ -866,7 +903,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -874,8 +911,15 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             recvcount,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcount,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcount,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoall_c => PMPI_Neighbor_alltoall_c);
@@ -995,7 +1039,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -1005,8 +1049,17 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             rdispls.cast_mut(),
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts.cast_mut(),
+            sdispls.cast_mut(),
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            rdispls.cast_mut(),
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoallv => PMPI_Neighbor_alltoallv);
@@ -1036,7 +1089,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -1046,8 +1099,17 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             rdispls,
             handle::Datatype::decode(recvtype),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts,
+            sdispls,
+            handle::Datatype::decode(sendtype),
+            number::address::decode(recvbuf),
+            recvcounts,
+            rdispls,
+            handle::Datatype::decode(recvtype),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoallv_c => PMPI_Neighbor_alltoallv_c);
@@ -1187,7 +1249,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
@@ -1197,8 +1259,17 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             rdispls,
             recvtypes_there.place(),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts.cast_mut(),
+            sdispls,
+            sendtypes_there.place(),
+            number::address::decode(recvbuf),
+            recvcounts.cast_mut(),
+            rdispls,
+            recvtypes_there.place(),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoallw => PMPI_Neighbor_alltoallw);
@@ -1236,7 +1307,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW_C);
-        let code = call(
+        error::encall(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -1246,8 +1317,17 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             rdispls,
             recvtypes_there.place(),
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            number::address::decode(sendbuf),
+            sendcounts,
+            sdispls,
+            sendtypes_there.place(),
+            number::address::decode(recvbuf),
+            recvcounts,
+            rdispls,
+            recvtypes_there.place(),
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Neighbor_alltoallw_c => PMPI_Neighbor_alltoallw_c);

@@ -18,8 +18,7 @@ pub unsafe extern "C" fn PMPI_Op_commutative(op: c_int, commute: *mut c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_OP_COMMUTATIVE);
-        let code = call(handle::Op::decode(op), commute);
-        error::encode(code)
+        error::encall(handle::Op::decode(op), commute)(call(handle::Op::decode(op), commute))
     }
 }
 alias!(MPI_Op_commutative => PMPI_Op_commutative);
@@ -50,14 +49,19 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, usize) -> c_int =
             standard::function(place::MPI_REDUCE_LOCAL);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             inoutbuf,
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            inoutbuf,
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+        ))
     }
 }
 alias!(MPI_Reduce_local => PMPI_Reduce_local);
@@ -74,14 +78,19 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, i64, usize, usize) -> c_int =
             standard::function(place::MPI_REDUCE_LOCAL_C);
-        let code = call(
+        error::encall(
             inbuf.cast_mut(),
             inoutbuf,
             count,
             handle::Datatype::decode(datatype),
             handle::Op::decode(op),
-        );
-        error::encode(code)
+        )(call(
+            inbuf.cast_mut(),
+            inoutbuf,
+            count,
+            handle::Datatype::decode(datatype),
+            handle::Op::decode(op),
+        ))
     }
 }
 alias!(MPI_Reduce_local_c => PMPI_Reduce_local_c);

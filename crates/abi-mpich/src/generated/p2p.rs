@@ -25,15 +25,21 @@ pub unsafe extern "C" fn PMPI_Bsend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_BSEND);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Bsend => PMPI_Bsend);
@@ -51,15 +57,21 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_BSEND_C);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Bsend_c => PMPI_Bsend_c);
@@ -1139,15 +1151,21 @@ pub unsafe extern "C" fn PMPI_Rsend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_RSEND);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Rsend => PMPI_Rsend);
@@ -1165,15 +1183,21 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_RSEND_C);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Rsend_c => PMPI_Rsend_c);
@@ -1269,15 +1293,21 @@ pub unsafe extern "C" fn PMPI_Send(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SEND);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Send => PMPI_Send);
@@ -1295,15 +1325,21 @@ pub unsafe extern "C" fn PMPI_Send_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SEND_C);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Send_c => PMPI_Send_c);
@@ -1589,15 +1625,21 @@ pub unsafe extern "C" fn PMPI_Ssend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SSEND);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Ssend => PMPI_Ssend);
@@ -1615,15 +1657,21 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SSEND_C);
-        let code = call(
+        error::encall(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
             number::rank::decode(dest),
             tag,
             handle::Comm::decode(comm),
-        );
-        error::encode(code)
+        )(call(
+            buf.cast_mut(),
+            count,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(dest),
+            tag,
+            handle::Comm::decode(comm),
+        ))
     }
 }
 alias!(MPI_Ssend_c => PMPI_Ssend_c);

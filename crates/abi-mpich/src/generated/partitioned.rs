@@ -22,8 +22,11 @@ pub unsafe extern "C" fn PMPI_Parrived(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_PARRIVED);
-        let code = call(handle::Request::decode(request), partition, flag);
-        error::encode(code)
+        error::encall(handle::Request::decode(request), partition, flag)(call(
+            handle::Request::decode(request),
+            partition,
+            flag,
+        ))
     }
 }
 alias!(MPI_Parrived => PMPI_Parrived);
@@ -34,8 +37,10 @@ pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c_int) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY);
-        let code = call(partition, handle::Request::decode(request));
-        error::encode(code)
+        error::encall(partition, handle::Request::decode(request))(call(
+            partition,
+            handle::Request::decode(request),
+        ))
     }
 }
 alias!(MPI_Pready => PMPI_Pready);
@@ -50,12 +55,15 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY_LIST);
-        let code = call(
+        error::encall(
             length,
             array_of_partitions.cast_mut(),
             handle::Request::decode(request),
-        );
-        error::encode(code)
+        )(call(
+            length,
+            array_of_partitions.cast_mut(),
+            handle::Request::decode(request),
+        ))
     }
 }
 alias!(MPI_Pready_list => PMPI_Pready_list);
@@ -70,12 +78,15 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY_RANGE);
-        let code = call(
+        error::encall(
             partition_low,
             partition_high,
             handle::Request::decode(request),
-        );
-        error::encode(code)
+        )(call(
+            partition_low,
+            partition_high,
+            handle::Request::decode(request),
+        ))
     }
 }
 alias!(MPI_Pready_range => PMPI_Pready_range);

@@ -22,8 +22,11 @@ pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_ACK_FAILED);
-        let code = call(handle::Comm::decode(comm), num_to_ack, num_acked);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), num_to_ack, num_acked)(call(
+            handle::Comm::decode(comm),
+            num_to_ack,
+            num_acked,
+        ))
     }
 }
 alias!(MPIX_Comm_ack_failed => PMPIX_Comm_ack_failed);
@@ -34,8 +37,7 @@ pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c_int, flag: *mut c_int) -> c_in
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_AGREE);
-        let code = call(handle::Comm::decode(comm), flag);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), flag)(call(handle::Comm::decode(comm), flag))
     }
 }
 alias!(MPIX_Comm_agree => PMPIX_Comm_agree);
@@ -46,8 +48,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPIX_COMM_FAILURE_ACK);
-        let code = call(handle::Comm::decode(comm));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPIX_Comm_failure_ack => PMPIX_Comm_failure_ack);
@@ -120,8 +121,7 @@ pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: c_int, flag: *mut c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_IS_REVOKED);
-        let code = call(handle::Comm::decode(comm), flag);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), flag)(call(handle::Comm::decode(comm), flag))
     }
 }
 alias!(MPIX_Comm_is_revoked => PMPIX_Comm_is_revoked);
@@ -160,8 +160,7 @@ pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPIX_COMM_REVOKE);
-        let code = call(handle::Comm::decode(comm));
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);

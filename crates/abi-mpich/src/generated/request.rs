@@ -18,8 +18,10 @@ pub unsafe extern "C" fn PMPI_Cancel(request: *mut c_int) -> c_int {
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_CANCEL);
-        let code = call(handle::place(request, &mut request_there));
-        error::encode(code)
+        error::encall(handle::place(request, &mut request_there))(call(handle::place(
+            request,
+            &mut request_there,
+        )))
     }
 }
 alias!(MPI_Cancel => PMPI_Cancel);
@@ -35,12 +37,15 @@ pub unsafe extern "C" fn PMPI_Get_count(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_COUNT);
-        let code = call(
+        error::encall(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
-        );
-        error::encode(code)
+        )(call(
+            status_there.place(status),
+            handle::Datatype::decode(datatype),
+            count,
+        ))
     }
 }
 alias!(MPI_Get_count => PMPI_Get_count);
@@ -56,12 +61,15 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_COUNT_C);
-        let code = call(
+        error::encall(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
-        );
-        error::encode(code)
+        )(call(
+            status_there.place(status),
+            handle::Datatype::decode(datatype),
+            count,
+        ))
     }
 }
 alias!(MPI_Get_count_c => PMPI_Get_count_c);
@@ -77,12 +85,15 @@ pub unsafe extern "C" fn PMPI_Get_elements(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS);
-        let code = call(
+        error::encall(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
-        );
-        error::encode(code)
+        )(call(
+            status_there.place(status),
+            handle::Datatype::decode(datatype),
+            count,
+        ))
     }
 }
 alias!(MPI_Get_elements => PMPI_Get_elements);
@@ -98,12 +109,15 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_C);
-        let code = call(
+        error::encall(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
-        );
-        error::encode(code)
+        )(call(
+            status_there.place(status),
+            handle::Datatype::decode(datatype),
+            count,
+        ))
     }
 }
 alias!(MPI_Get_elements_c => PMPI_Get_elements_c);
@@ -119,12 +133,15 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_X);
-        let code = call(
+        error::encall(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
-        );
-        error::encode(code)
+        )(call(
+            status_there.place(status),
+            handle::Datatype::decode(datatype),
+            count,
+        ))
     }
 }
 alias!(MPI_Get_elements_x => PMPI_Get_elements_x);
@@ -135,8 +152,7 @@ pub unsafe extern "C" fn PMPI_Grequest_complete(request: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_GREQUEST_COMPLETE);
-        let code = call(handle::Request::decode(request));
-        error::encode(code)
+        error::encall(handle::Request::decode(request))(call(handle::Request::decode(request)))
     }
 }
 alias!(MPI_Grequest_complete => PMPI_Grequest_complete);
@@ -495,8 +511,7 @@ pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const Classic, flag: *mut 
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_TEST_CANCELLED);
-        let code = call(status_there.place(status), flag);
-        error::encode(code)
+        error::encall(status_there.place(status), flag)(call(status_there.place(status), flag))
     }
 }
 alias!(MPI_Test_cancelled => PMPI_Test_cancelled);

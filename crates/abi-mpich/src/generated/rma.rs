@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ACCUMULATE);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -47,8 +47,17 @@ pub unsafe extern "C" fn PMPI_Accumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Op::decode(op),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
@@ -78,7 +87,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ACCUMULATE_C);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -88,8 +97,17 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Op::decode(op),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
@@ -115,7 +133,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
             isize,
             usize,
         ) -> c_int = standard::function(place::MPI_COMPARE_AND_SWAP);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             compare_addr.cast_mut(),
             result_addr,
@@ -123,8 +141,15 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
             number::rank::decode(target_rank),
             target_disp,
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            compare_addr.cast_mut(),
+            result_addr,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
@@ -150,7 +175,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_FETCH_AND_OP);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             result_addr,
             handle::Datatype::decode(datatype),
@@ -158,8 +183,15 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
             target_disp,
             handle::Op::decode(op),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            result_addr,
+            handle::Datatype::decode(datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            handle::Op::decode(op),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
@@ -187,7 +219,7 @@ pub unsafe extern "C" fn PMPI_Get(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET);
-        let code = call(
+        error::encall(
             origin_addr,
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -196,8 +228,16 @@ pub unsafe extern "C" fn PMPI_Get(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr,
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Get => PMPI_Get);
@@ -225,7 +265,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_C);
-        let code = call(
+        error::encall(
             origin_addr,
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -234,8 +274,16 @@ pub unsafe extern "C" fn PMPI_Get_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr,
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Get_c => PMPI_Get_c);
@@ -271,7 +319,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -284,8 +332,20 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            result_addr,
+            result_count,
+            handle::Datatype::decode(result_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Op::decode(op),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Get_accumulate => PMPI_Get_accumulate);
@@ -321,7 +381,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE_C);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -334,8 +394,20 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
             handle::Datatype::decode(target_datatype),
             handle::Op::decode(op),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            result_addr,
+            result_count,
+            handle::Datatype::decode(result_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Op::decode(op),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
@@ -363,7 +435,7 @@ pub unsafe extern "C" fn PMPI_Put(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_PUT);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -372,8 +444,16 @@ pub unsafe extern "C" fn PMPI_Put(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Put => PMPI_Put);
@@ -401,7 +481,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_PUT_C);
-        let code = call(
+        error::encall(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -410,8 +490,16 @@ pub unsafe extern "C" fn PMPI_Put_c(
             target_count,
             handle::Datatype::decode(target_datatype),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            origin_addr.cast_mut(),
+            origin_count,
+            handle::Datatype::decode(origin_datatype),
+            number::rank::decode(target_rank),
+            target_disp,
+            target_count,
+            handle::Datatype::decode(target_datatype),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Put_c => PMPI_Put_c);
@@ -956,8 +1044,11 @@ pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: is
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, isize) -> c_int =
             standard::function(place::MPI_WIN_ATTACH);
-        let code = call(handle::Win::decode(win), base, size);
-        error::encode(code)
+        error::encall(handle::Win::decode(win), base, size)(call(
+            handle::Win::decode(win),
+            base,
+            size,
+        ))
     }
 }
 alias!(MPI_Win_attach => PMPI_Win_attach);
@@ -968,8 +1059,7 @@ pub unsafe extern "C" fn PMPI_Win_complete(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_COMPLETE);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_complete => PMPI_Win_complete);
@@ -1076,8 +1166,10 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_DETACH);
-        let code = call(handle::Win::decode(win), base.cast_mut());
-        error::encode(code)
+        error::encall(handle::Win::decode(win), base.cast_mut())(call(
+            handle::Win::decode(win),
+            base.cast_mut(),
+        ))
     }
 }
 alias!(MPI_Win_detach => PMPI_Win_detach);
@@ -1088,8 +1180,10 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FENCE);
-        let code = call(number::assertion::decode(assert), handle::Win::decode(win));
-        error::encode(code)
+        error::encall(number::assertion::decode(assert), handle::Win::decode(win))(call(
+            number::assertion::decode(assert),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_fence => PMPI_Win_fence);
@@ -1100,8 +1194,10 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH);
-        let code = call(number::rank::decode(rank), handle::Win::decode(win));
-        error::encode(code)
+        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
+            number::rank::decode(rank),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
@@ -1112,8 +1208,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_ALL);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
@@ -1124,8 +1219,10 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_LOCAL);
-        let code = call(number::rank::decode(rank), handle::Win::decode(win));
-        error::encode(code)
+        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
+            number::rank::decode(rank),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
@@ -1136,8 +1233,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_LOCAL_ALL);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
@@ -1204,8 +1300,11 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_WIN_GET_NAME);
-        let code = call(handle::Win::decode(win), win_name, resultlen);
-        error::encode(code)
+        error::encall(handle::Win::decode(win), win_name, resultlen)(call(
+            handle::Win::decode(win),
+            win_name,
+            resultlen,
+        ))
     }
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
@@ -1221,13 +1320,17 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_LOCK);
-        let code = call(
+        error::encall(
             number::lock_type::decode(lock_type),
             number::rank::decode(rank),
             number::assertion::decode(assert),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            number::lock_type::decode(lock_type),
+            number::rank::decode(rank),
+            number::assertion::decode(assert),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
@@ -1238,8 +1341,10 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_LOCK_ALL);
-        let code = call(number::assertion::decode(assert), handle::Win::decode(win));
-        error::encode(code)
+        error::encall(number::assertion::decode(assert), handle::Win::decode(win))(call(
+            number::assertion::decode(assert),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
@@ -1250,12 +1355,15 @@ pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_POST);
-        let code = call(
+        error::encall(
             handle::Group::decode(group),
             number::assertion::decode(assert),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            handle::Group::decode(group),
+            number::assertion::decode(assert),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_post => PMPI_Win_post);
@@ -1266,8 +1374,10 @@ pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_WIN_SET_INFO);
-        let code = call(handle::Win::decode(win), handle::Info::decode(info));
-        error::encode(code)
+        error::encall(handle::Win::decode(win), handle::Info::decode(info))(call(
+            handle::Win::decode(win),
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_Win_set_info => PMPI_Win_set_info);
@@ -1278,8 +1388,7 @@ pub unsafe extern "C" fn PMPI_Win_set_name(win: c_int, win_name: *const c_char) 
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_WIN_SET_NAME);
-        let code = call(handle::Win::decode(win), win_name);
-        error::encode(code)
+        error::encall(handle::Win::decode(win), win_name)(call(handle::Win::decode(win), win_name))
     }
 }
 alias!(MPI_Win_set_name => PMPI_Win_set_name);
@@ -1296,14 +1405,19 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SHARED_QUERY);
-        let code = call(
+        error::encall(
             handle::Win::decode(win),
             number::rank::decode(rank),
             size,
             disp_unit,
             baseptr,
-        );
-        error::encode(code)
+        )(call(
+            handle::Win::decode(win),
+            number::rank::decode(rank),
+            size,
+            disp_unit,
+            baseptr,
+        ))
     }
 }
 alias!(MPI_Win_shared_query => PMPI_Win_shared_query);
@@ -1320,14 +1434,19 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut isize, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SHARED_QUERY_C);
-        let code = call(
+        error::encall(
             handle::Win::decode(win),
             number::rank::decode(rank),
             size,
             disp_unit,
             baseptr,
-        );
-        error::encode(code)
+        )(call(
+            handle::Win::decode(win),
+            number::rank::decode(rank),
+            size,
+            disp_unit,
+            baseptr,
+        ))
     }
 }
 alias!(MPI_Win_shared_query_c => PMPI_Win_shared_query_c);
@@ -1338,12 +1457,15 @@ pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int)
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_START);
-        let code = call(
+        error::encall(
             handle::Group::decode(group),
             number::assertion::decode(assert),
             handle::Win::decode(win),
-        );
-        error::encode(code)
+        )(call(
+            handle::Group::decode(group),
+            number::assertion::decode(assert),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_start => PMPI_Win_start);
@@ -1353,8 +1475,7 @@ pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_SYNC);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_sync => PMPI_Win_sync);
@@ -1365,8 +1486,7 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_WIN_TEST);
-        let code = call(handle::Win::decode(win), flag);
-        error::encode(code)
+        error::encall(handle::Win::decode(win), flag)(call(handle::Win::decode(win), flag))
     }
 }
 alias!(MPI_Win_test => PMPI_Win_test);
@@ -1377,8 +1497,10 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_UNLOCK);
-        let code = call(number::rank::decode(rank), handle::Win::decode(win));
-        error::encode(code)
+        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
+            number::rank::decode(rank),
+            handle::Win::decode(win),
+        ))
     }
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
@@ -1389,8 +1511,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_UNLOCK_ALL);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
@@ -1400,8 +1521,7 @@ pub unsafe extern "C" fn PMPI_Win_wait(win: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_WAIT);
-        let code = call(handle::Win::decode(win));
-        error::encode(code)
+        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_wait => PMPI_Win_wait);

@@ -18,8 +18,7 @@ pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_CHANGED);
-        let code = call(update_number);
-        error::encode(code)
+        error::encall(update_number)(call(update_number))
     }
 }
 alias!(MPI_T_category_changed => PMPI_T_category_changed);
@@ -34,8 +33,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_CATEGORIES);
-        let code = call(cat_index, len, indices);
-        error::encode(code)
+        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_categories => PMPI_T_category_get_categories);
@@ -50,8 +48,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_CVARS);
-        let code = call(cat_index, len, indices);
-        error::encode(code)
+        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_cvars => PMPI_T_category_get_cvars);
@@ -66,8 +63,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_EVENTS);
-        let code = call(cat_index, len, indices);
-        error::encode(code)
+        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_events => PMPI_T_category_get_events);
@@ -81,8 +77,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_INDEX);
-        let code = call(name, cat_index);
-        error::encode(code)
+        error::encall(name, cat_index)(call(name, cat_index))
     }
 }
 alias!(MPI_T_category_get_index => PMPI_T_category_get_index);
@@ -110,7 +105,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
             *mut c_int,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_T_CATEGORY_GET_INFO);
-        let code = call(
+        error::encall(
             cat_index,
             name,
             name_len,
@@ -119,8 +114,16 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
             num_cvars,
             num_pvars,
             num_categories,
-        );
-        error::encode(code)
+        )(call(
+            cat_index,
+            name,
+            name_len,
+            desc,
+            desc_len,
+            num_cvars,
+            num_pvars,
+            num_categories,
+        ))
     }
 }
 alias!(MPI_T_category_get_info => PMPI_T_category_get_info);
@@ -131,8 +134,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_NUM);
-        let code = call(num_cat);
-        error::encode(code)
+        error::encall(num_cat)(call(num_cat))
     }
 }
 alias!(MPI_T_category_get_num => PMPI_T_category_get_num);
@@ -146,8 +148,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_NUM_EVENTS);
-        let code = call(cat_index, num_events);
-        error::encode(code)
+        error::encall(cat_index, num_events)(call(cat_index, num_events))
     }
 }
 alias!(MPI_T_category_get_num_events => PMPI_T_category_get_num_events);
@@ -162,8 +163,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_PVARS);
-        let code = call(cat_index, len, indices);
-        error::encode(code)
+        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_pvars => PMPI_T_category_get_pvars);
@@ -177,8 +177,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_GET_INDEX);
-        let code = call(name, cvar_index);
-        error::encode(code)
+        error::encall(name, cvar_index)(call(name, cvar_index))
     }
 }
 alias!(MPI_T_cvar_get_index => PMPI_T_cvar_get_index);
@@ -240,8 +239,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_GET_NUM);
-        let code = call(num_cvar);
-        error::encode(code)
+        error::encall(num_cvar)(call(num_cvar))
     }
 }
 alias!(MPI_T_cvar_get_num => PMPI_T_cvar_get_num);
@@ -257,8 +255,9 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut usize, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_HANDLE_ALLOC);
-        let code = call(cvar_index, obj_handle, handle, count);
-        error::encode(code)
+        error::encall(cvar_index, obj_handle, handle, count)(call(
+            cvar_index, obj_handle, handle, count,
+        ))
     }
 }
 alias!(MPI_T_cvar_handle_alloc => PMPI_T_cvar_handle_alloc);
@@ -269,8 +268,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut usize) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_CVAR_HANDLE_FREE);
-        let code = call(handle);
-        error::encode(code)
+        error::encall(handle)(call(handle))
     }
 }
 alias!(MPI_T_cvar_handle_free => PMPI_T_cvar_handle_free);
@@ -281,8 +279,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_read(handle: usize, buf: *mut c_void) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_CVAR_READ);
-        let code = call(handle, buf);
-        error::encode(code)
+        error::encall(handle, buf)(call(handle, buf))
     }
 }
 alias!(MPI_T_cvar_read => PMPI_T_cvar_read);
@@ -293,8 +290,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_write(handle: usize, buf: *const c_void) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_CVAR_WRITE);
-        let code = call(handle, buf.cast_mut());
-        error::encode(code)
+        error::encall(handle, buf.cast_mut())(call(handle, buf.cast_mut()))
     }
 }
 alias!(MPI_T_cvar_write => PMPI_T_cvar_write);
@@ -310,8 +306,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_ENUM_GET_INFO);
-        let code = call(enumtype, num, name, name_len);
-        error::encode(code)
+        error::encall(enumtype, num, name, name_len)(call(enumtype, num, name, name_len))
     }
 }
 alias!(MPI_T_enum_get_info => PMPI_T_enum_get_info);
@@ -328,8 +323,9 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_ENUM_GET_ITEM);
-        let code = call(enumtype, index, value, name, name_len);
-        error::encode(code)
+        error::encall(enumtype, index, value, name, name_len)(call(
+            enumtype, index, value, name, name_len,
+        ))
     }
 }
 alias!(MPI_T_enum_get_item => PMPI_T_enum_get_item);
@@ -368,12 +364,15 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_T_EVENT_CALLBACK_SET_INFO);
-        let code = call(
+        error::encall(
             event_registration,
             number::callback_safety::decode(cb_safety),
             handle::Info::decode(info),
-        );
-        error::encode(code)
+        )(call(
+            event_registration,
+            number::callback_safety::decode(cb_safety),
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_T_event_callback_set_info => PMPI_T_event_callback_set_info);
@@ -384,8 +383,7 @@ pub unsafe extern "C" fn PMPI_T_event_copy(event_instance: usize, buffer: *mut c
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_EVENT_COPY);
-        let code = call(event_instance, buffer);
-        error::encode(code)
+        error::encall(event_instance, buffer)(call(event_instance, buffer))
     }
 }
 alias!(MPI_T_event_copy => PMPI_T_event_copy);
@@ -399,8 +397,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_INDEX);
-        let code = call(name, event_index);
-        error::encode(code)
+        error::encall(name, event_index)(call(name, event_index))
     }
 }
 alias!(MPI_T_event_get_index => PMPI_T_event_get_index);
@@ -411,8 +408,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_NUM);
-        let code = call(num_events);
-        error::encode(code)
+        error::encall(num_events)(call(num_events))
     }
 }
 alias!(MPI_T_event_get_num => PMPI_T_event_get_num);
@@ -426,8 +422,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_SOURCE);
-        let code = call(event_instance, source_index);
-        error::encode(code)
+        error::encall(event_instance, source_index)(call(event_instance, source_index))
     }
 }
 alias!(MPI_T_event_get_source => PMPI_T_event_get_source);
@@ -441,8 +436,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_TIMESTAMP);
-        let code = call(event_instance, event_timestamp);
-        error::encode(code)
+        error::encall(event_instance, event_timestamp)(call(event_instance, event_timestamp))
     }
 }
 alias!(MPI_T_event_get_timestamp => PMPI_T_event_get_timestamp);
@@ -458,13 +452,17 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, usize, *mut usize) -> c_int =
             standard::function(place::MPI_T_EVENT_HANDLE_ALLOC);
-        let code = call(
+        error::encall(
             event_index,
             obj_handle,
             handle::Info::decode(info),
             event_registration,
-        );
-        error::encode(code)
+        )(call(
+            event_index,
+            obj_handle,
+            handle::Info::decode(info),
+            event_registration,
+        ))
     }
 }
 alias!(MPI_T_event_handle_alloc => PMPI_T_event_handle_alloc);
@@ -500,8 +498,10 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_EVENT_HANDLE_SET_INFO);
-        let code = call(event_registration, handle::Info::decode(info));
-        error::encode(code)
+        error::encall(event_registration, handle::Info::decode(info))(call(
+            event_registration,
+            handle::Info::decode(info),
+        ))
     }
 }
 alias!(MPI_T_event_handle_set_info => PMPI_T_event_handle_set_info);
@@ -516,8 +516,11 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_T_EVENT_READ);
-        let code = call(event_instance, element_index, buffer);
-        error::encode(code)
+        error::encall(event_instance, element_index, buffer)(call(
+            event_instance,
+            element_index,
+            buffer,
+        ))
     }
 }
 alias!(MPI_T_event_read => PMPI_T_event_read);
@@ -527,8 +530,7 @@ pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_T_FINALIZE);
-        let code = call();
-        error::encode(code)
+        error::encall()(call())
     }
 }
 alias!(MPI_T_finalize => PMPI_T_finalize);
@@ -556,8 +558,11 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_PVAR_GET_INDEX);
-        let code = call(name, number::variable_class::decode(var_class), pvar_index);
-        error::encode(code)
+        error::encall(name, number::variable_class::decode(var_class), pvar_index)(call(
+            name,
+            number::variable_class::decode(var_class),
+            pvar_index,
+        ))
     }
 }
 alias!(MPI_T_pvar_get_index => PMPI_T_pvar_get_index);
@@ -628,8 +633,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_PVAR_GET_NUM);
-        let code = call(num_pvar);
-        error::encode(code)
+        error::encall(num_pvar)(call(num_pvar))
     }
 }
 alias!(MPI_T_pvar_get_num => PMPI_T_pvar_get_num);
@@ -640,8 +644,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(pe_session: usize, handle: *mut
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_HANDLE_FREE);
-        let code = call(pe_session, handle);
-        error::encode(code)
+        error::encall(pe_session, handle)(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_handle_free => PMPI_T_pvar_handle_free);
@@ -656,8 +659,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_READ);
-        let code = call(pe_session, handle, buf);
-        error::encode(code)
+        error::encall(pe_session, handle, buf)(call(pe_session, handle, buf))
     }
 }
 alias!(MPI_T_pvar_read => PMPI_T_pvar_read);
@@ -672,8 +674,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_READRESET);
-        let code = call(pe_session, handle, buf);
-        error::encode(code)
+        error::encall(pe_session, handle, buf)(call(pe_session, handle, buf))
     }
 }
 alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
@@ -684,8 +685,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_RESET);
-        let code = call(pe_session, handle);
-        error::encode(code)
+        error::encall(pe_session, handle)(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
@@ -696,8 +696,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_SESSION_CREATE);
-        let code = call(pe_session);
-        error::encode(code)
+        error::encall(pe_session)(call(pe_session))
     }
 }
 alias!(MPI_T_pvar_session_create => PMPI_T_pvar_session_create);
@@ -708,8 +707,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut usize) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_SESSION_FREE);
-        let code = call(pe_session);
-        error::encode(code)
+        error::encall(pe_session)(call(pe_session))
     }
 }
 alias!(MPI_T_pvar_session_free => PMPI_T_pvar_session_free);
@@ -720,8 +718,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_START);
-        let code = call(pe_session, handle);
-        error::encode(code)
+        error::encall(pe_session, handle)(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
@@ -732,8 +729,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: usize, handle: usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_STOP);
-        let code = call(pe_session, handle);
-        error::encode(code)
+        error::encall(pe_session, handle)(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_stop => PMPI_T_pvar_stop);
@@ -748,8 +744,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_WRITE);
-        let code = call(pe_session, handle, buf.cast_mut());
-        error::encode(code)
+        error::encall(pe_session, handle, buf.cast_mut())(call(pe_session, handle, buf.cast_mut()))
     }
 }
 alias!(MPI_T_pvar_write => PMPI_T_pvar_write);
@@ -806,8 +801,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_SOURCE_GET_NUM);
-        let code = call(num_sources);
-        error::encode(code)
+        error::encall(num_sources)(call(num_sources))
     }
 }
 alias!(MPI_T_source_get_num => PMPI_T_source_get_num);
@@ -821,8 +815,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut i64) -> c_int =
             standard::function(place::MPI_T_SOURCE_GET_TIMESTAMP);
-        let code = call(source_index, timestamp);
-        error::encode(code)
+        error::encall(source_index, timestamp)(call(source_index, timestamp))
     }
 }
 alias!(MPI_T_source_get_timestamp => PMPI_T_source_get_timestamp);

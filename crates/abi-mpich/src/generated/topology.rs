@@ -23,13 +23,17 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_CART_COORDS);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             maxdims,
             coords,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::rank::decode(rank),
+            maxdims,
+            coords,
+        ))
     }
 }
 alias!(MPI_Cart_coords => PMPI_Cart_coords);
@@ -82,8 +86,13 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_CART_GET);
-        let code = call(handle::Comm::decode(comm), maxdims, dims, periods, coords);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), maxdims, dims, periods, coords)(call(
+            handle::Comm::decode(comm),
+            maxdims,
+            dims,
+            periods,
+            coords,
+        ))
     }
 }
 alias!(MPI_Cart_get => PMPI_Cart_get);
@@ -186,8 +195,7 @@ pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c_int, ndims: *mut c_int) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_CARTDIM_GET);
-        let code = call(handle::Comm::decode(comm), ndims);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), ndims)(call(handle::Comm::decode(comm), ndims))
     }
 }
 alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
@@ -198,8 +206,7 @@ pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mu
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_DIMS_CREATE);
-        let code = call(nnodes, ndims, dims);
-        error::encode(code)
+        error::encall(nnodes, ndims, dims)(call(nnodes, ndims, dims))
     }
 }
 alias!(MPI_Dims_create => PMPI_Dims_create);
@@ -318,7 +325,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
             *mut c_int,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_DIST_GRAPH_NEIGHBORS);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             maxindegree,
             sources,
@@ -326,8 +333,15 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
             maxoutdegree,
             destinations,
             number::weights::decode(destweights),
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            maxindegree,
+            sources,
+            number::weights::decode(sourceweights),
+            maxoutdegree,
+            destinations,
+            number::weights::decode(destweights),
+        ))
     }
 }
 alias!(MPI_Dist_graph_neighbors => PMPI_Dist_graph_neighbors);
@@ -343,8 +357,12 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
-        let code = call(handle::Comm::decode(comm), indegree, outdegree, weighted);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), indegree, outdegree, weighted)(call(
+            handle::Comm::decode(comm),
+            indegree,
+            outdegree,
+            weighted,
+        ))
     }
 }
 alias!(MPI_Dist_graph_neighbors_count => PMPI_Dist_graph_neighbors_count);
@@ -397,8 +415,13 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_GET);
-        let code = call(handle::Comm::decode(comm), maxindex, maxedges, index, edges);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), maxindex, maxedges, index, edges)(call(
+            handle::Comm::decode(comm),
+            maxindex,
+            maxedges,
+            index,
+            edges,
+        ))
     }
 }
 alias!(MPI_Graph_get => PMPI_Graph_get);
@@ -439,13 +462,17 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_NEIGHBORS);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             maxneighbors,
             neighbors,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::rank::decode(rank),
+            maxneighbors,
+            neighbors,
+        ))
     }
 }
 alias!(MPI_Graph_neighbors => PMPI_Graph_neighbors);
@@ -460,12 +487,15 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_NEIGHBORS_COUNT);
-        let code = call(
+        error::encall(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             nneighbors,
-        );
-        error::encode(code)
+        )(call(
+            handle::Comm::decode(comm),
+            number::rank::decode(rank),
+            nneighbors,
+        ))
     }
 }
 alias!(MPI_Graph_neighbors_count => PMPI_Graph_neighbors_count);
@@ -480,8 +510,11 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPHDIMS_GET);
-        let code = call(handle::Comm::decode(comm), nnodes, nedges);
-        error::encode(code)
+        error::encall(handle::Comm::decode(comm), nnodes, nedges)(call(
+            handle::Comm::decode(comm),
+            nnodes,
+            nedges,
+        ))
     }
 }
 alias!(MPI_Graphdims_get => PMPI_Graphdims_get);

@@ -156,10 +156,7 @@ mod tests {
             assert!(back.iter().all(|&handle| handle == 0x2c00_0000));
         }
         // SAFETY: null is allowed.
-        assert!(
-            unsafe { handles::<Request>(std::ptr::null(), 5) }
-                .place()
-                .is_null()
-        );
+        let mut nothing = unsafe { handles::<Request>(std::ptr::null(), 5) };
+        assert!(nothing.place().is_null());
     }
 }

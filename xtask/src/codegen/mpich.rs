@@ -208,16 +208,19 @@ fn entry(mpich: &Mpich, group: &str, function: &Function, form: Form) -> Result<
         }
     }
     let (returns, result) = match function.returns_in_c() {
-        "int" => ("c_int", "error::encode(code)"),
-        "double" => ("f64", "code"),
-        "MPI_Aint" => ("isize", "code"),
+        "int" => ("c_int", "error::encode({code})"),
+        "double" => ("f64", "{code}"),
+        "MPI_Aint" => ("isize", "{code}"),
         other => anyhow::bail!("it returns {other}"),
     };
     let call = format!("call({})", arguments.join(", "));
     let last = if after.is_empty() {
-        result.replace("code", &call)
+        result.replace("{code}", &call)
     } else {
-        format!("let code = {call};\n{after}{result}")
+        format!(
+            "let code = {call};\n{after}{}",
+            result.replace("{code}", "code")
+        )
     };
     let place = name.to_uppercase();
     Ok(format!(

@@ -23,12 +23,7 @@ pub unsafe extern "C" fn PMPI_Abi_get_fortran_booleans(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void, *mut c_int) -> c_int =
             standard::function(place::MPI_ABI_GET_FORTRAN_BOOLEANS);
-        error::encall(logical_size, logical_true, logical_false, is_set)(call(
-            logical_size,
-            logical_true,
-            logical_false,
-            is_set,
-        ))
+        error::encode(call(logical_size, logical_true, logical_false, is_set))
     }
 }
 alias!(MPI_Abi_get_fortran_booleans => PMPI_Abi_get_fortran_booleans);
@@ -75,11 +70,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_booleans(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut c_void) -> c_int =
             standard::function(place::MPI_ABI_SET_FORTRAN_BOOLEANS);
-        error::encall(logical_size, logical_true, logical_false)(call(
-            logical_size,
-            logical_true,
-            logical_false,
-        ))
+        error::encode(call(logical_size, logical_true, logical_false))
     }
 }
 alias!(MPI_Abi_set_fortran_booleans => PMPI_Abi_set_fortran_booleans);
@@ -90,7 +81,7 @@ pub unsafe extern "C" fn PMPI_Abi_set_fortran_info(info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_ABI_SET_FORTRAN_INFO);
-        error::encall(handle::Info::decode(info))(call(handle::Info::decode(info)))
+        error::encode(call(handle::Info::decode(info)))
     }
 }
 alias!(MPI_Abi_set_fortran_info => PMPI_Abi_set_fortran_info);

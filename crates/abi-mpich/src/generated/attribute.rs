@@ -18,7 +18,7 @@ pub unsafe extern "C" fn PMPI_Attr_delete(comm: c_int, keyval: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_ATTR_DELETE);
-        error::encall(handle::Comm::decode(comm), number::keyval::decode(keyval))(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(keyval),
         ))
@@ -36,11 +36,7 @@ pub unsafe extern "C" fn PMPI_Attr_put(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_ATTR_PUT);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::keyval::decode(keyval),
-            attribute_val,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(keyval),
             attribute_val,
@@ -55,10 +51,7 @@ pub unsafe extern "C" fn PMPI_Comm_delete_attr(comm: c_int, comm_keyval: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_COMM_DELETE_ATTR);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::keyval::decode(comm_keyval),
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
         ))
@@ -92,11 +85,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_COMM_SET_ATTR);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::keyval::decode(comm_keyval),
-            attribute_val,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::keyval::decode(comm_keyval),
             attribute_val,
@@ -127,10 +116,7 @@ pub unsafe extern "C" fn PMPI_Type_delete_attr(datatype: c_int, type_keyval: c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_TYPE_DELETE_ATTR);
-        error::encall(
-            handle::Datatype::decode(datatype),
-            number::keyval::decode(type_keyval),
-        )(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
         ))
@@ -165,12 +151,7 @@ pub unsafe extern "C" fn PMPI_Type_get_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_GET_ATTR);
-        error::encall(
-            handle::Datatype::decode(datatype),
-            number::keyval::decode(type_keyval),
-            attribute_val,
-            flag,
-        )(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
             attribute_val,
@@ -190,11 +171,7 @@ pub unsafe extern "C" fn PMPI_Type_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_TYPE_SET_ATTR);
-        error::encall(
-            handle::Datatype::decode(datatype),
-            number::keyval::decode(type_keyval),
-            attribute_val,
-        )(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             number::keyval::decode(type_keyval),
             attribute_val,
@@ -209,7 +186,7 @@ pub unsafe extern "C" fn PMPI_Win_delete_attr(win: c_int, win_keyval: c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_WIN_DELETE_ATTR);
-        error::encall(handle::Win::decode(win), number::keyval::decode(win_keyval))(call(
+        error::encode(call(
             handle::Win::decode(win),
             number::keyval::decode(win_keyval),
         ))
@@ -243,11 +220,7 @@ pub unsafe extern "C" fn PMPI_Win_set_attr(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SET_ATTR);
-        error::encall(
-            handle::Win::decode(win),
-            number::keyval::decode(win_keyval),
-            attribute_val,
-        )(call(
+        error::encode(call(
             handle::Win::decode(win),
             number::keyval::decode(win_keyval),
             attribute_val,

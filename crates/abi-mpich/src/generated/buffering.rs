@@ -18,10 +18,7 @@ pub unsafe extern "C" fn PMPI_Buffer_attach(buffer: *mut c_void, size: c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int) -> c_int =
             standard::function(place::MPI_BUFFER_ATTACH);
-        error::encall(number::address::decode(buffer), size)(call(
-            number::address::decode(buffer),
-            size,
-        ))
+        error::encode(call(number::address::decode(buffer), size))
     }
 }
 alias!(MPI_Buffer_attach => PMPI_Buffer_attach);
@@ -32,10 +29,7 @@ pub unsafe extern "C" fn PMPI_Buffer_attach_c(buffer: *mut c_void, size: i64) ->
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64) -> c_int =
             standard::function(place::MPI_BUFFER_ATTACH_C);
-        error::encall(number::address::decode(buffer), size)(call(
-            number::address::decode(buffer),
-            size,
-        ))
+        error::encode(call(number::address::decode(buffer), size))
     }
 }
 alias!(MPI_Buffer_attach_c => PMPI_Buffer_attach_c);
@@ -75,7 +69,7 @@ pub unsafe extern "C" fn PMPI_Buffer_flush() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_BUFFER_FLUSH);
-        error::encall()(call())
+        error::encode(call())
     }
 }
 alias!(MPI_Buffer_flush => PMPI_Buffer_flush);
@@ -106,11 +100,7 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
             standard::function(place::MPI_COMM_ATTACH_BUFFER);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::address::decode(buffer),
-            size,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
             size,
@@ -129,11 +119,7 @@ pub unsafe extern "C" fn PMPI_Comm_attach_buffer_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
             standard::function(place::MPI_COMM_ATTACH_BUFFER_C);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::address::decode(buffer),
-            size,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::address::decode(buffer),
             size,
@@ -186,7 +172,7 @@ pub unsafe extern "C" fn PMPI_Comm_flush_buffer(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_COMM_FLUSH_BUFFER);
-        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
+        error::encode(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPI_Comm_flush_buffer => PMPI_Comm_flush_buffer);
@@ -220,11 +206,7 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int) -> c_int =
             standard::function(place::MPI_SESSION_ATTACH_BUFFER);
-        error::encall(
-            handle::Session::decode(session),
-            number::address::decode(buffer),
-            size,
-        )(call(
+        error::encode(call(
             handle::Session::decode(session),
             number::address::decode(buffer),
             size,
@@ -243,11 +225,7 @@ pub unsafe extern "C" fn PMPI_Session_attach_buffer_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64) -> c_int =
             standard::function(place::MPI_SESSION_ATTACH_BUFFER_C);
-        error::encall(
-            handle::Session::decode(session),
-            number::address::decode(buffer),
-            size,
-        )(call(
+        error::encode(call(
             handle::Session::decode(session),
             number::address::decode(buffer),
             size,
@@ -300,7 +278,7 @@ pub unsafe extern "C" fn PMPI_Session_flush_buffer(session: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_SESSION_FLUSH_BUFFER);
-        error::encall(handle::Session::decode(session))(call(handle::Session::decode(session)))
+        error::encode(call(handle::Session::decode(session)))
     }
 }
 alias!(MPI_Session_flush_buffer => PMPI_Session_flush_buffer);

@@ -33,15 +33,7 @@ pub unsafe extern "C" fn PMPI_Allgather(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHER);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -75,15 +67,7 @@ pub unsafe extern "C" fn PMPI_Allgather_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHER_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -119,16 +103,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHERV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            displs.cast_mut(),
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -165,16 +140,7 @@ pub unsafe extern "C" fn PMPI_Allgatherv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLGATHERV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts,
-            displs,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -207,14 +173,7 @@ pub unsafe extern "C" fn PMPI_Allreduce(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLREDUCE);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -245,14 +204,7 @@ pub unsafe extern "C" fn PMPI_Allreduce_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLREDUCE_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -285,15 +237,7 @@ pub unsafe extern "C" fn PMPI_Alltoall(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALL);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -327,15 +271,7 @@ pub unsafe extern "C" fn PMPI_Alltoall_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALL_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -373,17 +309,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts.cast_mut(),
-            sdispls.cast_mut(),
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            rdispls.cast_mut(),
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -423,17 +349,7 @@ pub unsafe extern "C" fn PMPI_Alltoallv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts,
-            sdispls,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts,
-            rdispls,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -484,17 +400,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLW);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts.cast_mut(),
-            sdispls.cast_mut(),
-            sendtypes_there.place(),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            rdispls.cast_mut(),
-            recvtypes_there.place(),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -545,17 +451,7 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ALLTOALLW_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts,
-            sdispls,
-            sendtypes_there.place(),
-            number::address::decode(recvbuf),
-            recvcounts,
-            rdispls,
-            recvtypes_there.place(),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -575,7 +471,7 @@ pub unsafe extern "C" fn PMPI_Barrier(comm: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_BARRIER);
-        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
+        error::encode(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPI_Barrier => PMPI_Barrier);
@@ -592,13 +488,7 @@ pub unsafe extern "C" fn PMPI_Bcast(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, usize) -> c_int =
             standard::function(place::MPI_BCAST);
-        error::encall(
-            number::address::decode(buffer),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
@@ -621,13 +511,7 @@ pub unsafe extern "C" fn PMPI_Bcast_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, usize) -> c_int =
             standard::function(place::MPI_BCAST_C);
-        error::encall(
-            number::address::decode(buffer),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(buffer),
             count,
             handle::Datatype::decode(datatype),
@@ -657,14 +541,7 @@ pub unsafe extern "C" fn PMPI_Exscan(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_EXSCAN);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -695,14 +572,7 @@ pub unsafe extern "C" fn PMPI_Exscan_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_EXSCAN_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -737,16 +607,7 @@ pub unsafe extern "C" fn PMPI_Gather(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHER);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -783,16 +644,7 @@ pub unsafe extern "C" fn PMPI_Gather_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHER_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -831,17 +683,7 @@ pub unsafe extern "C" fn PMPI_Gatherv(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHERV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            displs.cast_mut(),
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -881,17 +723,7 @@ pub unsafe extern "C" fn PMPI_Gatherv_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_GATHERV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts,
-            displs,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -927,15 +759,7 @@ pub unsafe extern "C" fn PMPI_Reduce(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -969,15 +793,7 @@ pub unsafe extern "C" fn PMPI_Reduce_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -1009,14 +825,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcounts.cast_mut(),
@@ -1047,14 +856,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            recvcounts,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcounts,
@@ -1085,14 +887,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcount,
@@ -1123,14 +918,7 @@ pub unsafe extern "C" fn PMPI_Reduce_scatter_block_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_REDUCE_SCATTER_BLOCK_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             recvcount,
@@ -1161,14 +949,7 @@ pub unsafe extern "C" fn PMPI_Scan(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_SCAN);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -1199,14 +980,7 @@ pub unsafe extern "C" fn PMPI_Scan_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_SCAN_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            number::address::decode(recvbuf),
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             number::address::decode(recvbuf),
             count,
@@ -1241,16 +1015,7 @@ pub unsafe extern "C" fn PMPI_Scatter(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTER);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -1287,16 +1052,7 @@ pub unsafe extern "C" fn PMPI_Scatter_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTER_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -1335,17 +1091,7 @@ pub unsafe extern "C" fn PMPI_Scatterv(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTERV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts.cast_mut(),
-            displs.cast_mut(),
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             displs.cast_mut(),
@@ -1385,17 +1131,7 @@ pub unsafe extern "C" fn PMPI_Scatterv_c(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_SCATTERV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts,
-            displs,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            number::rank::decode(root),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             displs,

@@ -193,11 +193,7 @@ pub unsafe extern "C" fn PMPI_Comm_get_name(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_COMM_GET_NAME);
-        error::encall(handle::Comm::decode(comm), comm_name, resultlen)(call(
-            handle::Comm::decode(comm),
-            comm_name,
-            resultlen,
-        ))
+        error::encode(call(handle::Comm::decode(comm), comm_name, resultlen))
     }
 }
 alias!(MPI_Comm_get_name => PMPI_Comm_get_name);
@@ -317,7 +313,7 @@ pub unsafe extern "C" fn PMPI_Comm_remote_size(comm: c_int, size: *mut c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_COMM_REMOTE_SIZE);
-        error::encall(handle::Comm::decode(comm), size)(call(handle::Comm::decode(comm), size))
+        error::encode(call(handle::Comm::decode(comm), size))
     }
 }
 alias!(MPI_Comm_remote_size => PMPI_Comm_remote_size);
@@ -328,10 +324,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_info(comm: c_int, info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_COMM_SET_INFO);
-        error::encall(handle::Comm::decode(comm), handle::Info::decode(info))(call(
-            handle::Comm::decode(comm),
-            handle::Info::decode(info),
-        ))
+        error::encode(call(handle::Comm::decode(comm), handle::Info::decode(info)))
     }
 }
 alias!(MPI_Comm_set_info => PMPI_Comm_set_info);
@@ -342,10 +335,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_name(comm: c_int, comm_name: *const c_cha
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_COMM_SET_NAME);
-        error::encall(handle::Comm::decode(comm), comm_name)(call(
-            handle::Comm::decode(comm),
-            comm_name,
-        ))
+        error::encode(call(handle::Comm::decode(comm), comm_name))
     }
 }
 alias!(MPI_Comm_set_name => PMPI_Comm_set_name);
@@ -356,7 +346,7 @@ pub unsafe extern "C" fn PMPI_Comm_size(comm: c_int, size: *mut c_int) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_COMM_SIZE);
-        error::encall(handle::Comm::decode(comm), size)(call(handle::Comm::decode(comm), size))
+        error::encode(call(handle::Comm::decode(comm), size))
     }
 }
 alias!(MPI_Comm_size => PMPI_Comm_size);
@@ -421,7 +411,7 @@ pub unsafe extern "C" fn PMPI_Comm_test_inter(comm: c_int, flag: *mut c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_COMM_TEST_INTER);
-        error::encall(handle::Comm::decode(comm), flag)(call(handle::Comm::decode(comm), flag))
+        error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
 alias!(MPI_Comm_test_inter => PMPI_Comm_test_inter);

@@ -40,7 +40,7 @@ pub unsafe extern "C" fn PMPI_Get_address(location: *const c_void, address: *mut
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut isize) -> c_int =
             standard::function(place::MPI_GET_ADDRESS);
-        error::encall(location.cast_mut(), address)(call(location.cast_mut(), address))
+        error::encode(call(location.cast_mut(), address))
     }
 }
 alias!(MPI_Get_address => PMPI_Get_address);
@@ -66,15 +66,7 @@ pub unsafe extern "C" fn PMPI_Pack(
             *mut c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_PACK);
-        error::encall(
-            inbuf.cast_mut(),
-            incount,
-            handle::Datatype::decode(datatype),
-            outbuf,
-            outsize,
-            position,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             incount,
             handle::Datatype::decode(datatype),
@@ -108,15 +100,7 @@ pub unsafe extern "C" fn PMPI_Pack_c(
             *mut i64,
             usize,
         ) -> c_int = standard::function(place::MPI_PACK_C);
-        error::encall(
-            inbuf.cast_mut(),
-            incount,
-            handle::Datatype::decode(datatype),
-            outbuf,
-            outsize,
-            position,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             incount,
             handle::Datatype::decode(datatype),
@@ -150,15 +134,7 @@ pub unsafe extern "C" fn PMPI_Pack_external(
             isize,
             *mut isize,
         ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL);
-        error::encall(
-            datarep,
-            inbuf.cast_mut(),
-            incount,
-            handle::Datatype::decode(datatype),
-            outbuf,
-            outsize,
-            position,
-        )(call(
+        error::encode(call(
             datarep,
             inbuf.cast_mut(),
             incount,
@@ -192,15 +168,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_c(
             i64,
             *mut i64,
         ) -> c_int = standard::function(place::MPI_PACK_EXTERNAL_C);
-        error::encall(
-            datarep,
-            inbuf.cast_mut(),
-            incount,
-            handle::Datatype::decode(datatype),
-            outbuf,
-            outsize,
-            position,
-        )(call(
+        error::encode(call(
             datarep,
             inbuf.cast_mut(),
             incount,
@@ -224,7 +192,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_size(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, usize, *mut isize) -> c_int =
             standard::function(place::MPI_PACK_EXTERNAL_SIZE);
-        error::encall(datarep, incount, handle::Datatype::decode(datatype), size)(call(
+        error::encode(call(
             datarep,
             incount,
             handle::Datatype::decode(datatype),
@@ -245,7 +213,7 @@ pub unsafe extern "C" fn PMPI_Pack_external_size_c(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, i64, usize, *mut i64) -> c_int =
             standard::function(place::MPI_PACK_EXTERNAL_SIZE_C);
-        error::encall(datarep, incount, handle::Datatype::decode(datatype), size)(call(
+        error::encode(call(
             datarep,
             incount,
             handle::Datatype::decode(datatype),
@@ -266,12 +234,7 @@ pub unsafe extern "C" fn PMPI_Pack_size(
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_PACK_SIZE);
-        error::encall(
-            incount,
-            handle::Datatype::decode(datatype),
-            handle::Comm::decode(comm),
-            size,
-        )(call(
+        error::encode(call(
             incount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
@@ -292,12 +255,7 @@ pub unsafe extern "C" fn PMPI_Pack_size_c(
     unsafe {
         let call: unsafe extern "C" fn(i64, usize, usize, *mut i64) -> c_int =
             standard::function(place::MPI_PACK_SIZE_C);
-        error::encall(
-            incount,
-            handle::Datatype::decode(datatype),
-            handle::Comm::decode(comm),
-            size,
-        )(call(
+        error::encode(call(
             incount,
             handle::Datatype::decode(datatype),
             handle::Comm::decode(comm),
@@ -1076,11 +1034,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT);
-        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
-            handle::Datatype::decode(datatype),
-            lb,
-            extent,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
 alias!(MPI_Type_get_extent => PMPI_Type_get_extent);
@@ -1095,11 +1049,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT_C);
-        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
-            handle::Datatype::decode(datatype),
-            lb,
-            extent,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
 alias!(MPI_Type_get_extent_c => PMPI_Type_get_extent_c);
@@ -1114,11 +1064,7 @@ pub unsafe extern "C" fn PMPI_Type_get_extent_x(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_EXTENT_X);
-        error::encall(handle::Datatype::decode(datatype), lb, extent)(call(
-            handle::Datatype::decode(datatype),
-            lb,
-            extent,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), lb, extent))
     }
 }
 alias!(MPI_Type_get_extent_x => PMPI_Type_get_extent_x);
@@ -1133,7 +1079,7 @@ pub unsafe extern "C" fn PMPI_Type_get_name(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_GET_NAME);
-        error::encall(handle::Datatype::decode(datatype), type_name, resultlen)(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             type_name,
             resultlen,
@@ -1152,7 +1098,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut isize, *mut isize) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT);
-        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
             true_extent,
@@ -1171,7 +1117,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_C);
-        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
             true_extent,
@@ -1190,7 +1136,7 @@ pub unsafe extern "C" fn PMPI_Type_get_true_extent_x(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_GET_TRUE_EXTENT_X);
-        error::encall(handle::Datatype::decode(datatype), true_lb, true_extent)(call(
+        error::encode(call(
             handle::Datatype::decode(datatype),
             true_lb,
             true_extent,
@@ -1309,10 +1255,7 @@ pub unsafe extern "C" fn PMPI_Type_set_name(datatype: c_int, type_name: *const c
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_TYPE_SET_NAME);
-        error::encall(handle::Datatype::decode(datatype), type_name)(call(
-            handle::Datatype::decode(datatype),
-            type_name,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), type_name))
     }
 }
 alias!(MPI_Type_set_name => PMPI_Type_set_name);
@@ -1323,10 +1266,7 @@ pub unsafe extern "C" fn PMPI_Type_size(datatype: c_int, size: *mut c_int) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_TYPE_SIZE);
-        error::encall(handle::Datatype::decode(datatype), size)(call(
-            handle::Datatype::decode(datatype),
-            size,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
 alias!(MPI_Type_size => PMPI_Type_size);
@@ -1337,10 +1277,7 @@ pub unsafe extern "C" fn PMPI_Type_size_c(datatype: c_int, size: *mut i64) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_SIZE_C);
-        error::encall(handle::Datatype::decode(datatype), size)(call(
-            handle::Datatype::decode(datatype),
-            size,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
 alias!(MPI_Type_size_c => PMPI_Type_size_c);
@@ -1351,10 +1288,7 @@ pub unsafe extern "C" fn PMPI_Type_size_x(datatype: c_int, size: *mut i64) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_TYPE_SIZE_X);
-        error::encall(handle::Datatype::decode(datatype), size)(call(
-            handle::Datatype::decode(datatype),
-            size,
-        ))
+        error::encode(call(handle::Datatype::decode(datatype), size))
     }
 }
 alias!(MPI_Type_size_x => PMPI_Type_size_x);
@@ -1436,15 +1370,7 @@ pub unsafe extern "C" fn PMPI_Unpack(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK);
-        error::encall(
-            inbuf.cast_mut(),
-            insize,
-            position,
-            outbuf,
-            outcount,
-            handle::Datatype::decode(datatype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             insize,
             position,
@@ -1478,15 +1404,7 @@ pub unsafe extern "C" fn PMPI_Unpack_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_C);
-        error::encall(
-            inbuf.cast_mut(),
-            insize,
-            position,
-            outbuf,
-            outcount,
-            handle::Datatype::decode(datatype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             insize,
             position,
@@ -1520,15 +1438,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external(
             c_int,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL);
-        error::encall(
-            datarep,
-            inbuf.cast_mut(),
-            insize,
-            position,
-            outbuf,
-            outcount,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             datarep,
             inbuf.cast_mut(),
             insize,
@@ -1562,15 +1472,7 @@ pub unsafe extern "C" fn PMPI_Unpack_external_c(
             i64,
             usize,
         ) -> c_int = standard::function(place::MPI_UNPACK_EXTERNAL_C);
-        error::encall(
-            datarep,
-            inbuf.cast_mut(),
-            insize,
-            position,
-            outbuf,
-            outcount,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             datarep,
             inbuf.cast_mut(),
             insize,

@@ -44,7 +44,7 @@ pub unsafe extern "C" fn PMPI_Add_error_string(errorcode: c_int, string: *const 
     unsafe {
         let call: unsafe extern "C" fn(c_int, *const c_char) -> c_int =
             standard::function(place::MPI_ADD_ERROR_STRING);
-        error::encall(error::decode(errorcode), string)(call(error::decode(errorcode), string))
+        error::encode(call(error::decode(errorcode), string))
     }
 }
 alias!(MPI_Add_error_string => PMPI_Add_error_string);
@@ -55,10 +55,7 @@ pub unsafe extern "C" fn PMPI_Comm_call_errhandler(comm: c_int, errorcode: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_COMM_CALL_ERRHANDLER);
-        error::encall(handle::Comm::decode(comm), error::decode(errorcode))(call(
-            handle::Comm::decode(comm),
-            error::decode(errorcode),
-        ))
+        error::encode(call(handle::Comm::decode(comm), error::decode(errorcode)))
     }
 }
 alias!(MPI_Comm_call_errhandler => PMPI_Comm_call_errhandler);
@@ -88,10 +85,7 @@ pub unsafe extern "C" fn PMPI_Comm_set_errhandler(comm: c_int, errhandler: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_COMM_SET_ERRHANDLER);
-        error::encall(
-            handle::Comm::decode(comm),
-            handle::Errhandler::decode(errhandler),
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             handle::Errhandler::decode(errhandler),
         ))
@@ -136,11 +130,7 @@ pub unsafe extern "C" fn PMPI_Error_string(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_ERROR_STRING);
-        error::encall(error::decode(errorcode), string, resultlen)(call(
-            error::decode(errorcode),
-            string,
-            resultlen,
-        ))
+        error::encode(call(error::decode(errorcode), string, resultlen))
     }
 }
 alias!(MPI_Error_string => PMPI_Error_string);
@@ -151,7 +141,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_class(errorclass: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_CLASS);
-        error::encall(error::decode(errorclass))(call(error::decode(errorclass)))
+        error::encode(call(error::decode(errorclass)))
     }
 }
 alias!(MPI_Remove_error_class => PMPI_Remove_error_class);
@@ -162,7 +152,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_code(errorcode: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_CODE);
-        error::encall(error::decode(errorcode))(call(error::decode(errorcode)))
+        error::encode(call(error::decode(errorcode)))
     }
 }
 alias!(MPI_Remove_error_code => PMPI_Remove_error_code);
@@ -173,7 +163,7 @@ pub unsafe extern "C" fn PMPI_Remove_error_string(errorcode: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int) -> c_int =
             standard::function(place::MPI_REMOVE_ERROR_STRING);
-        error::encall(error::decode(errorcode))(call(error::decode(errorcode)))
+        error::encode(call(error::decode(errorcode)))
     }
 }
 alias!(MPI_Remove_error_string => PMPI_Remove_error_string);
@@ -184,7 +174,7 @@ pub unsafe extern "C" fn PMPI_Session_call_errhandler(session: c_int, errorcode:
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_SESSION_CALL_ERRHANDLER);
-        error::encall(handle::Session::decode(session), error::decode(errorcode))(call(
+        error::encode(call(
             handle::Session::decode(session),
             error::decode(errorcode),
         ))
@@ -220,10 +210,7 @@ pub unsafe extern "C" fn PMPI_Session_set_errhandler(session: c_int, errhandler:
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_SESSION_SET_ERRHANDLER);
-        error::encall(
-            handle::Session::decode(session),
-            handle::Errhandler::decode(errhandler),
-        )(call(
+        error::encode(call(
             handle::Session::decode(session),
             handle::Errhandler::decode(errhandler),
         ))
@@ -237,10 +224,7 @@ pub unsafe extern "C" fn PMPI_Win_call_errhandler(win: c_int, errorcode: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_WIN_CALL_ERRHANDLER);
-        error::encall(handle::Win::decode(win), error::decode(errorcode))(call(
-            handle::Win::decode(win),
-            error::decode(errorcode),
-        ))
+        error::encode(call(handle::Win::decode(win), error::decode(errorcode)))
     }
 }
 alias!(MPI_Win_call_errhandler => PMPI_Win_call_errhandler);
@@ -270,10 +254,7 @@ pub unsafe extern "C" fn PMPI_Win_set_errhandler(win: c_int, errhandler: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_WIN_SET_ERRHANDLER);
-        error::encall(
-            handle::Win::decode(win),
-            handle::Errhandler::decode(errhandler),
-        )(call(
+        error::encode(call(
             handle::Win::decode(win),
             handle::Errhandler::decode(errhandler),
         ))

@@ -18,10 +18,7 @@ pub unsafe extern "C" fn PMPI_File_call_errhandler(fh: usize, errorcode: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_FILE_CALL_ERRHANDLER);
-        error::encall(handle::File::decode(fh), error::decode(errorcode))(call(
-            handle::File::decode(fh),
-            error::decode(errorcode),
-        ))
+        error::encode(call(handle::File::decode(fh), error::decode(errorcode)))
     }
 }
 alias!(MPI_File_call_errhandler => PMPI_File_call_errhandler);
@@ -46,10 +43,7 @@ pub unsafe extern "C" fn PMPI_File_delete(filename: *const c_char, info: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize) -> c_int =
             standard::function(place::MPI_FILE_DELETE);
-        error::encall(filename, handle::Info::decode(info))(call(
-            filename,
-            handle::Info::decode(info),
-        ))
+        error::encode(call(filename, handle::Info::decode(info)))
     }
 }
 alias!(MPI_File_delete => PMPI_File_delete);
@@ -73,7 +67,7 @@ pub unsafe extern "C" fn PMPI_File_get_atomicity(fh: usize, flag: *mut c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_FILE_GET_ATOMICITY);
-        error::encall(handle::File::decode(fh), flag)(call(handle::File::decode(fh), flag))
+        error::encode(call(handle::File::decode(fh), flag))
     }
 }
 alias!(MPI_File_get_atomicity => PMPI_File_get_atomicity);
@@ -88,11 +82,7 @@ pub unsafe extern "C" fn PMPI_File_get_byte_offset(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_BYTE_OFFSET);
-        error::encall(handle::File::decode(fh), offset, disp)(call(
-            handle::File::decode(fh),
-            offset,
-            disp,
-        ))
+        error::encode(call(handle::File::decode(fh), offset, disp))
     }
 }
 alias!(MPI_File_get_byte_offset => PMPI_File_get_byte_offset);
@@ -160,7 +150,7 @@ pub unsafe extern "C" fn PMPI_File_get_position(fh: usize, offset: *mut i64) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_POSITION);
-        error::encall(handle::File::decode(fh), offset)(call(handle::File::decode(fh), offset))
+        error::encode(call(handle::File::decode(fh), offset))
     }
 }
 alias!(MPI_File_get_position => PMPI_File_get_position);
@@ -171,7 +161,7 @@ pub unsafe extern "C" fn PMPI_File_get_position_shared(fh: usize, offset: *mut i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_POSITION_SHARED);
-        error::encall(handle::File::decode(fh), offset)(call(handle::File::decode(fh), offset))
+        error::encode(call(handle::File::decode(fh), offset))
     }
 }
 alias!(MPI_File_get_position_shared => PMPI_File_get_position_shared);
@@ -182,7 +172,7 @@ pub unsafe extern "C" fn PMPI_File_get_size(fh: usize, size: *mut i64) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_SIZE);
-        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
+        error::encode(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_get_size => PMPI_File_get_size);
@@ -197,11 +187,7 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut isize) -> c_int =
             standard::function(place::MPI_FILE_GET_TYPE_EXTENT);
-        error::encall(
-            handle::File::decode(fh),
-            handle::Datatype::decode(datatype),
-            extent,
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
             extent,
@@ -220,11 +206,7 @@ pub unsafe extern "C" fn PMPI_File_get_type_extent_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut i64) -> c_int =
             standard::function(place::MPI_FILE_GET_TYPE_EXTENT_C);
-        error::encall(
-            handle::File::decode(fh),
-            handle::Datatype::decode(datatype),
-            extent,
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             handle::Datatype::decode(datatype),
             extent,
@@ -880,7 +862,7 @@ pub unsafe extern "C" fn PMPI_File_preallocate(fh: usize, size: i64) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
             standard::function(place::MPI_FILE_PREALLOCATE);
-        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
+        error::encode(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_preallocate => PMPI_File_preallocate);
@@ -1000,12 +982,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ALL_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf,
             count,
@@ -1026,12 +1003,7 @@ pub unsafe extern "C" fn PMPI_File_read_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ALL_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf,
             count,
@@ -1207,13 +1179,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             buf,
@@ -1236,13 +1202,7 @@ pub unsafe extern "C" fn PMPI_File_read_at_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_AT_ALL_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             buf,
@@ -1334,12 +1294,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ORDERED_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf,
             count,
@@ -1360,12 +1315,7 @@ pub unsafe extern "C" fn PMPI_File_read_ordered_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_READ_ORDERED_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            buf,
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf,
             count,
@@ -1451,11 +1401,7 @@ pub unsafe extern "C" fn PMPI_File_seek(fh: usize, offset: i64, whence: c_int) -
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
             standard::function(place::MPI_FILE_SEEK);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            number::seek::decode(whence),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             number::seek::decode(whence),
@@ -1470,11 +1416,7 @@ pub unsafe extern "C" fn PMPI_File_seek_shared(fh: usize, offset: i64, whence: c
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, c_int) -> c_int =
             standard::function(place::MPI_FILE_SEEK_SHARED);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            number::seek::decode(whence),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             number::seek::decode(whence),
@@ -1489,7 +1431,7 @@ pub unsafe extern "C" fn PMPI_File_set_atomicity(fh: usize, flag: c_int) -> c_in
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int) -> c_int =
             standard::function(place::MPI_FILE_SET_ATOMICITY);
-        error::encall(handle::File::decode(fh), flag)(call(handle::File::decode(fh), flag))
+        error::encode(call(handle::File::decode(fh), flag))
     }
 }
 alias!(MPI_File_set_atomicity => PMPI_File_set_atomicity);
@@ -1500,10 +1442,7 @@ pub unsafe extern "C" fn PMPI_File_set_errhandler(file: usize, errhandler: c_int
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_ERRHANDLER);
-        error::encall(
-            handle::File::decode(file),
-            handle::Errhandler::decode(errhandler),
-        )(call(
+        error::encode(call(
             handle::File::decode(file),
             handle::Errhandler::decode(errhandler),
         ))
@@ -1517,10 +1456,7 @@ pub unsafe extern "C" fn PMPI_File_set_info(fh: usize, info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_INFO);
-        error::encall(handle::File::decode(fh), handle::Info::decode(info))(call(
-            handle::File::decode(fh),
-            handle::Info::decode(info),
-        ))
+        error::encode(call(handle::File::decode(fh), handle::Info::decode(info)))
     }
 }
 alias!(MPI_File_set_info => PMPI_File_set_info);
@@ -1531,7 +1467,7 @@ pub unsafe extern "C" fn PMPI_File_set_size(fh: usize, size: i64) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, i64) -> c_int =
             standard::function(place::MPI_FILE_SET_SIZE);
-        error::encall(handle::File::decode(fh), size)(call(handle::File::decode(fh), size))
+        error::encode(call(handle::File::decode(fh), size))
     }
 }
 alias!(MPI_File_set_size => PMPI_File_set_size);
@@ -1549,14 +1485,7 @@ pub unsafe extern "C" fn PMPI_File_set_view(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, usize, usize, *const c_char, usize) -> c_int =
             standard::function(place::MPI_FILE_SET_VIEW);
-        error::encall(
-            handle::File::decode(fh),
-            number::displacement::decode(disp),
-            handle::Datatype::decode(etype),
-            handle::Datatype::decode(filetype),
-            datarep,
-            handle::Info::decode(info),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             number::displacement::decode(disp),
             handle::Datatype::decode(etype),
@@ -1573,7 +1502,7 @@ pub unsafe extern "C" fn PMPI_File_sync(fh: usize) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_FILE_SYNC);
-        error::encall(handle::File::decode(fh))(call(handle::File::decode(fh)))
+        error::encode(call(handle::File::decode(fh)))
     }
 }
 alias!(MPI_File_sync => PMPI_File_sync);
@@ -1693,12 +1622,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ALL_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
@@ -1719,12 +1643,7 @@ pub unsafe extern "C" fn PMPI_File_write_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ALL_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
@@ -1904,13 +1823,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
@@ -1933,13 +1846,7 @@ pub unsafe extern "C" fn PMPI_File_write_at_all_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, i64, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_AT_ALL_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            offset,
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             offset,
             buf.cast_mut(),
@@ -2035,12 +1942,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, c_int, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN);
-        error::encall(
-            handle::File::decode(fh),
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,
@@ -2061,12 +1963,7 @@ pub unsafe extern "C" fn PMPI_File_write_ordered_begin_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, i64, usize) -> c_int =
             standard::function(place::MPI_FILE_WRITE_ORDERED_BEGIN_C);
-        error::encall(
-            handle::File::decode(fh),
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-        )(call(
+        error::encode(call(
             handle::File::decode(fh),
             buf.cast_mut(),
             count,

@@ -244,7 +244,7 @@ pub unsafe extern "C" fn PMPI_Group_size(group: c_int, size: *mut c_int) -> c_in
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GROUP_SIZE);
-        error::encall(handle::Group::decode(group), size)(call(handle::Group::decode(group), size))
+        error::encode(call(handle::Group::decode(group), size))
     }
 }
 alias!(MPI_Group_size => PMPI_Group_size);

@@ -54,7 +54,7 @@ pub unsafe extern "C" fn PMPI_Info_delete(info: c_int, key: *const c_char) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_INFO_DELETE);
-        error::encall(handle::Info::decode(info), key)(call(handle::Info::decode(info), key))
+        error::encode(call(handle::Info::decode(info), key))
     }
 }
 alias!(MPI_Info_delete => PMPI_Info_delete);
@@ -109,13 +109,7 @@ pub unsafe extern "C" fn PMPI_Info_get(
             *mut c_char,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_INFO_GET);
-        error::encall(handle::Info::decode(info), key, valuelen, value, flag)(call(
-            handle::Info::decode(info),
-            key,
-            valuelen,
-            value,
-            flag,
-        ))
+        error::encode(call(handle::Info::decode(info), key, valuelen, value, flag))
     }
 }
 alias!(MPI_Info_get => PMPI_Info_get);
@@ -126,7 +120,7 @@ pub unsafe extern "C" fn PMPI_Info_get_nkeys(info: c_int, nkeys: *mut c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_INFO_GET_NKEYS);
-        error::encall(handle::Info::decode(info), nkeys)(call(handle::Info::decode(info), nkeys))
+        error::encode(call(handle::Info::decode(info), nkeys))
     }
 }
 alias!(MPI_Info_get_nkeys => PMPI_Info_get_nkeys);
@@ -170,13 +164,7 @@ pub unsafe extern "C" fn PMPI_Info_get_string(
             *mut c_char,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_INFO_GET_STRING);
-        error::encall(handle::Info::decode(info), key, buflen, value, flag)(call(
-            handle::Info::decode(info),
-            key,
-            buflen,
-            value,
-            flag,
-        ))
+        error::encode(call(handle::Info::decode(info), key, buflen, value, flag))
     }
 }
 alias!(MPI_Info_get_string => PMPI_Info_get_string);
@@ -192,12 +180,7 @@ pub unsafe extern "C" fn PMPI_Info_get_valuelen(
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_INFO_GET_VALUELEN);
-        error::encall(handle::Info::decode(info), key, valuelen, flag)(call(
-            handle::Info::decode(info),
-            key,
-            valuelen,
-            flag,
-        ))
+        error::encode(call(handle::Info::decode(info), key, valuelen, flag))
     }
 }
 alias!(MPI_Info_get_valuelen => PMPI_Info_get_valuelen);
@@ -212,11 +195,7 @@ pub unsafe extern "C" fn PMPI_Info_set(
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char, *const c_char) -> c_int =
             standard::function(place::MPI_INFO_SET);
-        error::encall(handle::Info::decode(info), key, value)(call(
-            handle::Info::decode(info),
-            key,
-            value,
-        ))
+        error::encode(call(handle::Info::decode(info), key, value))
     }
 }
 alias!(MPI_Info_set => PMPI_Info_set);

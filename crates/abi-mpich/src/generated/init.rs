@@ -17,7 +17,7 @@ pub unsafe extern "C" fn PMPI_Finalize() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_FINALIZE);
-        error::encall()(call())
+        error::encode(call())
     }
 }
 alias!(MPI_Finalize => PMPI_Finalize);
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn PMPI_Finalized(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_FINALIZED);
-        error::encall(flag)(call(flag))
+        error::encode(call(flag))
     }
 }
 alias!(MPI_Finalized => PMPI_Finalized);
@@ -39,7 +39,7 @@ pub unsafe extern "C" fn PMPI_Init(argc: *mut c_int, argv: *mut *mut *mut c_char
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut *mut *mut c_char) -> c_int =
             standard::function(place::MPI_INIT);
-        error::encall(argc, argv)(call(argc, argv))
+        error::encode(call(argc, argv))
     }
 }
 alias!(MPI_Init => PMPI_Init);
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Initialized(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_INITIALIZED);
-        error::encall(flag)(call(flag))
+        error::encode(call(flag))
     }
 }
 alias!(MPI_Initialized => PMPI_Initialized);
@@ -83,7 +83,7 @@ pub unsafe extern "C" fn PMPI_Is_thread_main(flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_IS_THREAD_MAIN);
-        error::encall(flag)(call(flag))
+        error::encode(call(flag))
     }
 }
 alias!(MPI_Is_thread_main => PMPI_Is_thread_main);
@@ -146,13 +146,7 @@ pub unsafe extern "C" fn PMPI_Session_get_nth_pset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, c_int, *mut c_int, *mut c_char) -> c_int =
             standard::function(place::MPI_SESSION_GET_NTH_PSET);
-        error::encall(
-            handle::Session::decode(session),
-            handle::Info::decode(info),
-            n,
-            pset_len,
-            pset_name,
-        )(call(
+        error::encode(call(
             handle::Session::decode(session),
             handle::Info::decode(info),
             n,
@@ -173,11 +167,7 @@ pub unsafe extern "C" fn PMPI_Session_get_num_psets(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_SESSION_GET_NUM_PSETS);
-        error::encall(
-            handle::Session::decode(session),
-            handle::Info::decode(info),
-            npset_names,
-        )(call(
+        error::encode(call(
             handle::Session::decode(session),
             handle::Info::decode(info),
             npset_names,

@@ -18,11 +18,7 @@ pub unsafe extern "C" fn PMPI_Alloc_mem(size: isize, info: c_int, baseptr: *mut 
     unsafe {
         let call: unsafe extern "C" fn(isize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_ALLOC_MEM);
-        error::encall(size, handle::Info::decode(info), baseptr)(call(
-            size,
-            handle::Info::decode(info),
-            baseptr,
-        ))
+        error::encode(call(size, handle::Info::decode(info), baseptr))
     }
 }
 alias!(MPI_Alloc_mem => PMPI_Alloc_mem);
@@ -33,7 +29,7 @@ pub unsafe extern "C" fn PMPI_Free_mem(base: *mut c_void) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void) -> c_int =
             standard::function(place::MPI_FREE_MEM);
-        error::encall(base)(call(base))
+        error::encode(call(base))
     }
 }
 alias!(MPI_Free_mem => PMPI_Free_mem);

@@ -37,7 +37,7 @@ pub unsafe extern "C" fn PMPI_Get_library_version(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_LIBRARY_VERSION);
-        error::encall(version, resultlen)(call(version, resultlen))
+        error::encode(call(version, resultlen))
     }
 }
 alias!(MPI_Get_library_version => PMPI_Get_library_version);
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn PMPI_Get_version(version: *mut c_int, subversion: *mut 
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_VERSION);
-        error::encall(version, subversion)(call(version, subversion))
+        error::encode(call(version, subversion))
     }
 }
 alias!(MPI_Get_version => PMPI_Get_version);

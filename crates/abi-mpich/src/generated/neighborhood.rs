@@ -499,15 +499,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -541,15 +533,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgather_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHER_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -675,16 +659,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            displs.cast_mut(),
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -721,16 +696,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_allgatherv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLGATHERV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts,
-            displs,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -861,15 +827,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -903,15 +861,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoall_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALL_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcount,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcount,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcount,
             handle::Datatype::decode(sendtype),
@@ -1039,17 +989,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts.cast_mut(),
-            sdispls.cast_mut(),
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            rdispls.cast_mut(),
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls.cast_mut(),
@@ -1089,17 +1029,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallv_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLV_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts,
-            sdispls,
-            handle::Datatype::decode(sendtype),
-            number::address::decode(recvbuf),
-            recvcounts,
-            rdispls,
-            handle::Datatype::decode(recvtype),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,
@@ -1249,17 +1179,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts.cast_mut(),
-            sdispls,
-            sendtypes_there.place(),
-            number::address::decode(recvbuf),
-            recvcounts.cast_mut(),
-            rdispls,
-            recvtypes_there.place(),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts.cast_mut(),
             sdispls,
@@ -1307,17 +1227,7 @@ pub unsafe extern "C" fn PMPI_Neighbor_alltoallw_c(
             *mut usize,
             usize,
         ) -> c_int = standard::function(place::MPI_NEIGHBOR_ALLTOALLW_C);
-        error::encall(
-            number::address::decode(sendbuf),
-            sendcounts,
-            sdispls,
-            sendtypes_there.place(),
-            number::address::decode(recvbuf),
-            recvcounts,
-            rdispls,
-            recvtypes_there.place(),
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             number::address::decode(sendbuf),
             sendcounts,
             sdispls,

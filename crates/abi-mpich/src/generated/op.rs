@@ -18,7 +18,7 @@ pub unsafe extern "C" fn PMPI_Op_commutative(op: c_int, commute: *mut c_int) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_OP_COMMUTATIVE);
-        error::encall(handle::Op::decode(op), commute)(call(handle::Op::decode(op), commute))
+        error::encode(call(handle::Op::decode(op), commute))
     }
 }
 alias!(MPI_Op_commutative => PMPI_Op_commutative);
@@ -49,13 +49,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, c_int, usize, usize) -> c_int =
             standard::function(place::MPI_REDUCE_LOCAL);
-        error::encall(
-            inbuf.cast_mut(),
-            inoutbuf,
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             inoutbuf,
             count,
@@ -78,13 +72,7 @@ pub unsafe extern "C" fn PMPI_Reduce_local_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, *mut c_void, i64, usize, usize) -> c_int =
             standard::function(place::MPI_REDUCE_LOCAL_C);
-        error::encall(
-            inbuf.cast_mut(),
-            inoutbuf,
-            count,
-            handle::Datatype::decode(datatype),
-            handle::Op::decode(op),
-        )(call(
+        error::encode(call(
             inbuf.cast_mut(),
             inoutbuf,
             count,

@@ -25,14 +25,7 @@ pub unsafe extern "C" fn PMPI_Bsend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_BSEND);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -57,14 +50,7 @@ pub unsafe extern "C" fn PMPI_Bsend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_BSEND_C);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1151,14 +1137,7 @@ pub unsafe extern "C" fn PMPI_Rsend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_RSEND);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1183,14 +1162,7 @@ pub unsafe extern "C" fn PMPI_Rsend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_RSEND_C);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1293,14 +1265,7 @@ pub unsafe extern "C" fn PMPI_Send(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SEND);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1325,14 +1290,7 @@ pub unsafe extern "C" fn PMPI_Send_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SEND_C);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1625,14 +1583,7 @@ pub unsafe extern "C" fn PMPI_Ssend(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, c_int, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SSEND);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),
@@ -1657,14 +1608,7 @@ pub unsafe extern "C" fn PMPI_Ssend_c(
     unsafe {
         let call: unsafe extern "C" fn(*mut c_void, i64, usize, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_SSEND_C);
-        error::encall(
-            buf.cast_mut(),
-            count,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(dest),
-            tag,
-            handle::Comm::decode(comm),
-        )(call(
+        error::encode(call(
             buf.cast_mut(),
             count,
             handle::Datatype::decode(datatype),

@@ -22,11 +22,7 @@ pub unsafe extern "C" fn PMPI_Parrived(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_PARRIVED);
-        error::encall(handle::Request::decode(request), partition, flag)(call(
-            handle::Request::decode(request),
-            partition,
-            flag,
-        ))
+        error::encode(call(handle::Request::decode(request), partition, flag))
     }
 }
 alias!(MPI_Parrived => PMPI_Parrived);
@@ -37,10 +33,7 @@ pub unsafe extern "C" fn PMPI_Pready(partition: c_int, request: c_int) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY);
-        error::encall(partition, handle::Request::decode(request))(call(
-            partition,
-            handle::Request::decode(request),
-        ))
+        error::encode(call(partition, handle::Request::decode(request)))
     }
 }
 alias!(MPI_Pready => PMPI_Pready);
@@ -55,11 +48,7 @@ pub unsafe extern "C" fn PMPI_Pready_list(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY_LIST);
-        error::encall(
-            length,
-            array_of_partitions.cast_mut(),
-            handle::Request::decode(request),
-        )(call(
+        error::encode(call(
             length,
             array_of_partitions.cast_mut(),
             handle::Request::decode(request),
@@ -78,11 +67,7 @@ pub unsafe extern "C" fn PMPI_Pready_range(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_PREADY_RANGE);
-        error::encall(
-            partition_low,
-            partition_high,
-            handle::Request::decode(request),
-        )(call(
+        error::encode(call(
             partition_low,
             partition_high,
             handle::Request::decode(request),

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn PMPI_Close_port(port_name: *const c_char) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*const c_char) -> c_int =
             standard::function(place::MPI_CLOSE_PORT);
-        error::encall(port_name)(call(port_name))
+        error::encode(call(port_name))
     }
 }
 alias!(MPI_Close_port => PMPI_Close_port);
@@ -194,11 +194,7 @@ pub unsafe extern "C" fn PMPI_Publish_name(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize, *const c_char) -> c_int =
             standard::function(place::MPI_PUBLISH_NAME);
-        error::encall(service_name, handle::Info::decode(info), port_name)(call(
-            service_name,
-            handle::Info::decode(info),
-            port_name,
-        ))
+        error::encode(call(service_name, handle::Info::decode(info), port_name))
     }
 }
 alias!(MPI_Publish_name => PMPI_Publish_name);
@@ -213,11 +209,7 @@ pub unsafe extern "C" fn PMPI_Unpublish_name(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, usize, *const c_char) -> c_int =
             standard::function(place::MPI_UNPUBLISH_NAME);
-        error::encall(service_name, handle::Info::decode(info), port_name)(call(
-            service_name,
-            handle::Info::decode(info),
-            port_name,
-        ))
+        error::encode(call(service_name, handle::Info::decode(info), port_name))
     }
 }
 alias!(MPI_Unpublish_name => PMPI_Unpublish_name);

@@ -22,11 +22,7 @@ pub unsafe extern "C" fn PMPIX_Comm_ack_failed(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_ACK_FAILED);
-        error::encall(handle::Comm::decode(comm), num_to_ack, num_acked)(call(
-            handle::Comm::decode(comm),
-            num_to_ack,
-            num_acked,
-        ))
+        error::encode(call(handle::Comm::decode(comm), num_to_ack, num_acked))
     }
 }
 alias!(MPIX_Comm_ack_failed => PMPIX_Comm_ack_failed);
@@ -37,7 +33,7 @@ pub unsafe extern "C" fn PMPIX_Comm_agree(comm: c_int, flag: *mut c_int) -> c_in
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_AGREE);
-        error::encall(handle::Comm::decode(comm), flag)(call(handle::Comm::decode(comm), flag))
+        error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
 alias!(MPIX_Comm_agree => PMPIX_Comm_agree);
@@ -48,7 +44,7 @@ pub unsafe extern "C" fn PMPIX_Comm_failure_ack(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPIX_COMM_FAILURE_ACK);
-        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
+        error::encode(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPIX_Comm_failure_ack => PMPIX_Comm_failure_ack);
@@ -121,7 +117,7 @@ pub unsafe extern "C" fn PMPIX_Comm_is_revoked(comm: c_int, flag: *mut c_int) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPIX_COMM_IS_REVOKED);
-        error::encall(handle::Comm::decode(comm), flag)(call(handle::Comm::decode(comm), flag))
+        error::encode(call(handle::Comm::decode(comm), flag))
     }
 }
 alias!(MPIX_Comm_is_revoked => PMPIX_Comm_is_revoked);
@@ -160,7 +156,7 @@ pub unsafe extern "C" fn PMPIX_Comm_revoke(comm: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPIX_COMM_REVOKE);
-        error::encall(handle::Comm::decode(comm))(call(handle::Comm::decode(comm)))
+        error::encode(call(handle::Comm::decode(comm)))
     }
 }
 alias!(MPIX_Comm_revoke => PMPIX_Comm_revoke);

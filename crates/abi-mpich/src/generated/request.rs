@@ -18,10 +18,7 @@ pub unsafe extern "C" fn PMPI_Cancel(request: *mut c_int) -> c_int {
     unsafe {
         let mut request_there = handle::load::<handle::Request>(request);
         let call: unsafe extern "C" fn(*mut usize) -> c_int = standard::function(place::MPI_CANCEL);
-        error::encall(handle::place(request, &mut request_there))(call(handle::place(
-            request,
-            &mut request_there,
-        )))
+        error::encode(call(handle::place(request, &mut request_there)))
     }
 }
 alias!(MPI_Cancel => PMPI_Cancel);
@@ -37,11 +34,7 @@ pub unsafe extern "C" fn PMPI_Get_count(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_COUNT);
-        error::encall(
-            status_there.place(status),
-            handle::Datatype::decode(datatype),
-            count,
-        )(call(
+        error::encode(call(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
@@ -61,11 +54,7 @@ pub unsafe extern "C" fn PMPI_Get_count_c(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_COUNT_C);
-        error::encall(
-            status_there.place(status),
-            handle::Datatype::decode(datatype),
-            count,
-        )(call(
+        error::encode(call(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
@@ -85,11 +74,7 @@ pub unsafe extern "C" fn PMPI_Get_elements(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut c_int) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS);
-        error::encall(
-            status_there.place(status),
-            handle::Datatype::decode(datatype),
-            count,
-        )(call(
+        error::encode(call(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
@@ -109,11 +94,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_c(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_C);
-        error::encall(
-            status_there.place(status),
-            handle::Datatype::decode(datatype),
-            count,
-        )(call(
+        error::encode(call(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
@@ -133,11 +114,7 @@ pub unsafe extern "C" fn PMPI_Get_elements_x(
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, usize, *mut i64) -> c_int =
             standard::function(place::MPI_GET_ELEMENTS_X);
-        error::encall(
-            status_there.place(status),
-            handle::Datatype::decode(datatype),
-            count,
-        )(call(
+        error::encode(call(
             status_there.place(status),
             handle::Datatype::decode(datatype),
             count,
@@ -152,7 +129,7 @@ pub unsafe extern "C" fn PMPI_Grequest_complete(request: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_GREQUEST_COMPLETE);
-        error::encall(handle::Request::decode(request))(call(handle::Request::decode(request)))
+        error::encode(call(handle::Request::decode(request)))
     }
 }
 alias!(MPI_Grequest_complete => PMPI_Grequest_complete);
@@ -511,7 +488,7 @@ pub unsafe extern "C" fn PMPI_Test_cancelled(status: *const Classic, flag: *mut 
         let mut status_there = Standard::load(status);
         let call: unsafe extern "C" fn(*mut Standard, *mut c_int) -> c_int =
             standard::function(place::MPI_TEST_CANCELLED);
-        error::encall(status_there.place(status), flag)(call(status_there.place(status), flag))
+        error::encode(call(status_there.place(status), flag))
     }
 }
 alias!(MPI_Test_cancelled => PMPI_Test_cancelled);

@@ -37,17 +37,7 @@ pub unsafe extern "C" fn PMPI_Accumulate(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ACCUMULATE);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Op::decode(op),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -87,17 +77,7 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_ACCUMULATE_C);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Op::decode(op),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -133,15 +113,7 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
             isize,
             usize,
         ) -> c_int = standard::function(place::MPI_COMPARE_AND_SWAP);
-        error::encall(
-            origin_addr.cast_mut(),
-            compare_addr.cast_mut(),
-            result_addr,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             compare_addr.cast_mut(),
             result_addr,
@@ -175,15 +147,7 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_FETCH_AND_OP);
-        error::encall(
-            origin_addr.cast_mut(),
-            result_addr,
-            handle::Datatype::decode(datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            handle::Op::decode(op),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             result_addr,
             handle::Datatype::decode(datatype),
@@ -219,16 +183,7 @@ pub unsafe extern "C" fn PMPI_Get(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET);
-        error::encall(
-            origin_addr,
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr,
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -265,16 +220,7 @@ pub unsafe extern "C" fn PMPI_Get_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_C);
-        error::encall(
-            origin_addr,
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr,
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -319,20 +265,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            result_addr,
-            result_count,
-            handle::Datatype::decode(result_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Op::decode(op),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -381,20 +314,7 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_GET_ACCUMULATE_C);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            result_addr,
-            result_count,
-            handle::Datatype::decode(result_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Op::decode(op),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -435,16 +355,7 @@ pub unsafe extern "C" fn PMPI_Put(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_PUT);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -481,16 +392,7 @@ pub unsafe extern "C" fn PMPI_Put_c(
             usize,
             usize,
         ) -> c_int = standard::function(place::MPI_PUT_C);
-        error::encall(
-            origin_addr.cast_mut(),
-            origin_count,
-            handle::Datatype::decode(origin_datatype),
-            number::rank::decode(target_rank),
-            target_disp,
-            target_count,
-            handle::Datatype::decode(target_datatype),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             origin_addr.cast_mut(),
             origin_count,
             handle::Datatype::decode(origin_datatype),
@@ -1044,11 +946,7 @@ pub unsafe extern "C" fn PMPI_Win_attach(win: c_int, base: *mut c_void, size: is
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void, isize) -> c_int =
             standard::function(place::MPI_WIN_ATTACH);
-        error::encall(handle::Win::decode(win), base, size)(call(
-            handle::Win::decode(win),
-            base,
-            size,
-        ))
+        error::encode(call(handle::Win::decode(win), base, size))
     }
 }
 alias!(MPI_Win_attach => PMPI_Win_attach);
@@ -1059,7 +957,7 @@ pub unsafe extern "C" fn PMPI_Win_complete(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_COMPLETE);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_complete => PMPI_Win_complete);
@@ -1166,10 +1064,7 @@ pub unsafe extern "C" fn PMPI_Win_detach(win: c_int, base: *const c_void) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_DETACH);
-        error::encall(handle::Win::decode(win), base.cast_mut())(call(
-            handle::Win::decode(win),
-            base.cast_mut(),
-        ))
+        error::encode(call(handle::Win::decode(win), base.cast_mut()))
     }
 }
 alias!(MPI_Win_detach => PMPI_Win_detach);
@@ -1180,7 +1075,7 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FENCE);
-        error::encall(number::assertion::decode(assert), handle::Win::decode(win))(call(
+        error::encode(call(
             number::assertion::decode(assert),
             handle::Win::decode(win),
         ))
@@ -1194,10 +1089,7 @@ pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH);
-        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
-            number::rank::decode(rank),
-            handle::Win::decode(win),
-        ))
+        error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush => PMPI_Win_flush);
@@ -1208,7 +1100,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_ALL);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush_all => PMPI_Win_flush_all);
@@ -1219,10 +1111,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local(rank: c_int, win: c_int) -> c_int 
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_LOCAL);
-        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
-            number::rank::decode(rank),
-            handle::Win::decode(win),
-        ))
+        error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush_local => PMPI_Win_flush_local);
@@ -1233,7 +1122,7 @@ pub unsafe extern "C" fn PMPI_Win_flush_local_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_FLUSH_LOCAL_ALL);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_flush_local_all => PMPI_Win_flush_local_all);
@@ -1300,11 +1189,7 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_WIN_GET_NAME);
-        error::encall(handle::Win::decode(win), win_name, resultlen)(call(
-            handle::Win::decode(win),
-            win_name,
-            resultlen,
-        ))
+        error::encode(call(handle::Win::decode(win), win_name, resultlen))
     }
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
@@ -1320,12 +1205,7 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_LOCK);
-        error::encall(
-            number::lock_type::decode(lock_type),
-            number::rank::decode(rank),
-            number::assertion::decode(assert),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             number::lock_type::decode(lock_type),
             number::rank::decode(rank),
             number::assertion::decode(assert),
@@ -1341,7 +1221,7 @@ pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_LOCK_ALL);
-        error::encall(number::assertion::decode(assert), handle::Win::decode(win))(call(
+        error::encode(call(
             number::assertion::decode(assert),
             handle::Win::decode(win),
         ))
@@ -1355,11 +1235,7 @@ pub unsafe extern "C" fn PMPI_Win_post(group: c_int, assert: c_int, win: c_int) 
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_POST);
-        error::encall(
-            handle::Group::decode(group),
-            number::assertion::decode(assert),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             handle::Group::decode(group),
             number::assertion::decode(assert),
             handle::Win::decode(win),
@@ -1374,10 +1250,7 @@ pub unsafe extern "C" fn PMPI_Win_set_info(win: c_int, info: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_WIN_SET_INFO);
-        error::encall(handle::Win::decode(win), handle::Info::decode(info))(call(
-            handle::Win::decode(win),
-            handle::Info::decode(info),
-        ))
+        error::encode(call(handle::Win::decode(win), handle::Info::decode(info)))
     }
 }
 alias!(MPI_Win_set_info => PMPI_Win_set_info);
@@ -1388,7 +1261,7 @@ pub unsafe extern "C" fn PMPI_Win_set_name(win: c_int, win_name: *const c_char) 
     unsafe {
         let call: unsafe extern "C" fn(usize, *const c_char) -> c_int =
             standard::function(place::MPI_WIN_SET_NAME);
-        error::encall(handle::Win::decode(win), win_name)(call(handle::Win::decode(win), win_name))
+        error::encode(call(handle::Win::decode(win), win_name))
     }
 }
 alias!(MPI_Win_set_name => PMPI_Win_set_name);
@@ -1405,13 +1278,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SHARED_QUERY);
-        error::encall(
-            handle::Win::decode(win),
-            number::rank::decode(rank),
-            size,
-            disp_unit,
-            baseptr,
-        )(call(
+        error::encode(call(
             handle::Win::decode(win),
             number::rank::decode(rank),
             size,
@@ -1434,13 +1301,7 @@ pub unsafe extern "C" fn PMPI_Win_shared_query_c(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut isize, *mut isize, *mut c_void) -> c_int =
             standard::function(place::MPI_WIN_SHARED_QUERY_C);
-        error::encall(
-            handle::Win::decode(win),
-            number::rank::decode(rank),
-            size,
-            disp_unit,
-            baseptr,
-        )(call(
+        error::encode(call(
             handle::Win::decode(win),
             number::rank::decode(rank),
             size,
@@ -1457,11 +1318,7 @@ pub unsafe extern "C" fn PMPI_Win_start(group: c_int, assert: c_int, win: c_int)
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_START);
-        error::encall(
-            handle::Group::decode(group),
-            number::assertion::decode(assert),
-            handle::Win::decode(win),
-        )(call(
+        error::encode(call(
             handle::Group::decode(group),
             number::assertion::decode(assert),
             handle::Win::decode(win),
@@ -1475,7 +1332,7 @@ pub unsafe extern "C" fn PMPI_Win_sync(win: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_SYNC);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_sync => PMPI_Win_sync);
@@ -1486,7 +1343,7 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c_int, flag: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_WIN_TEST);
-        error::encall(handle::Win::decode(win), flag)(call(handle::Win::decode(win), flag))
+        error::encode(call(handle::Win::decode(win), flag))
     }
 }
 alias!(MPI_Win_test => PMPI_Win_test);
@@ -1497,10 +1354,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(c_int, usize) -> c_int =
             standard::function(place::MPI_WIN_UNLOCK);
-        error::encall(number::rank::decode(rank), handle::Win::decode(win))(call(
-            number::rank::decode(rank),
-            handle::Win::decode(win),
-        ))
+        error::encode(call(number::rank::decode(rank), handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
@@ -1511,7 +1365,7 @@ pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int =
             standard::function(place::MPI_WIN_UNLOCK_ALL);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
@@ -1521,7 +1375,7 @@ pub unsafe extern "C" fn PMPI_Win_wait(win: c_int) -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn(usize) -> c_int = standard::function(place::MPI_WIN_WAIT);
-        error::encall(handle::Win::decode(win))(call(handle::Win::decode(win)))
+        error::encode(call(handle::Win::decode(win)))
     }
 }
 alias!(MPI_Win_wait => PMPI_Win_wait);

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn PMPI_T_category_changed(update_number: *mut c_int) -> c
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_CHANGED);
-        error::encall(update_number)(call(update_number))
+        error::encode(call(update_number))
     }
 }
 alias!(MPI_T_category_changed => PMPI_T_category_changed);
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_categories(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_CATEGORIES);
-        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
+        error::encode(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_categories => PMPI_T_category_get_categories);
@@ -48,7 +48,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_cvars(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_CVARS);
-        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
+        error::encode(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_cvars => PMPI_T_category_get_cvars);
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_events(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_EVENTS);
-        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
+        error::encode(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_events => PMPI_T_category_get_events);
@@ -77,7 +77,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_INDEX);
-        error::encall(name, cat_index)(call(name, cat_index))
+        error::encode(call(name, cat_index))
     }
 }
 alias!(MPI_T_category_get_index => PMPI_T_category_get_index);
@@ -105,16 +105,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_info(
             *mut c_int,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_T_CATEGORY_GET_INFO);
-        error::encall(
-            cat_index,
-            name,
-            name_len,
-            desc,
-            desc_len,
-            num_cvars,
-            num_pvars,
-            num_categories,
-        )(call(
+        error::encode(call(
             cat_index,
             name,
             name_len,
@@ -134,7 +125,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_num(num_cat: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_NUM);
-        error::encall(num_cat)(call(num_cat))
+        error::encode(call(num_cat))
     }
 }
 alias!(MPI_T_category_get_num => PMPI_T_category_get_num);
@@ -148,7 +139,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_num_events(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_NUM_EVENTS);
-        error::encall(cat_index, num_events)(call(cat_index, num_events))
+        error::encode(call(cat_index, num_events))
     }
 }
 alias!(MPI_T_category_get_num_events => PMPI_T_category_get_num_events);
@@ -163,7 +154,7 @@ pub unsafe extern "C" fn PMPI_T_category_get_pvars(
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CATEGORY_GET_PVARS);
-        error::encall(cat_index, len, indices)(call(cat_index, len, indices))
+        error::encode(call(cat_index, len, indices))
     }
 }
 alias!(MPI_T_category_get_pvars => PMPI_T_category_get_pvars);
@@ -177,7 +168,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_GET_INDEX);
-        error::encall(name, cvar_index)(call(name, cvar_index))
+        error::encode(call(name, cvar_index))
     }
 }
 alias!(MPI_T_cvar_get_index => PMPI_T_cvar_get_index);
@@ -239,7 +230,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_get_num(num_cvar: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_GET_NUM);
-        error::encall(num_cvar)(call(num_cvar))
+        error::encode(call(num_cvar))
     }
 }
 alias!(MPI_T_cvar_get_num => PMPI_T_cvar_get_num);
@@ -255,9 +246,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_alloc(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, *mut usize, *mut c_int) -> c_int =
             standard::function(place::MPI_T_CVAR_HANDLE_ALLOC);
-        error::encall(cvar_index, obj_handle, handle, count)(call(
-            cvar_index, obj_handle, handle, count,
-        ))
+        error::encode(call(cvar_index, obj_handle, handle, count))
     }
 }
 alias!(MPI_T_cvar_handle_alloc => PMPI_T_cvar_handle_alloc);
@@ -268,7 +257,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_handle_free(handle: *mut usize) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_CVAR_HANDLE_FREE);
-        error::encall(handle)(call(handle))
+        error::encode(call(handle))
     }
 }
 alias!(MPI_T_cvar_handle_free => PMPI_T_cvar_handle_free);
@@ -279,7 +268,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_read(handle: usize, buf: *mut c_void) -> c_
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_CVAR_READ);
-        error::encall(handle, buf)(call(handle, buf))
+        error::encode(call(handle, buf))
     }
 }
 alias!(MPI_T_cvar_read => PMPI_T_cvar_read);
@@ -290,7 +279,7 @@ pub unsafe extern "C" fn PMPI_T_cvar_write(handle: usize, buf: *const c_void) ->
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_CVAR_WRITE);
-        error::encall(handle, buf.cast_mut())(call(handle, buf.cast_mut()))
+        error::encode(call(handle, buf.cast_mut()))
     }
 }
 alias!(MPI_T_cvar_write => PMPI_T_cvar_write);
@@ -306,7 +295,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_ENUM_GET_INFO);
-        error::encall(enumtype, num, name, name_len)(call(enumtype, num, name, name_len))
+        error::encode(call(enumtype, num, name, name_len))
     }
 }
 alias!(MPI_T_enum_get_info => PMPI_T_enum_get_info);
@@ -323,9 +312,7 @@ pub unsafe extern "C" fn PMPI_T_enum_get_item(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_ENUM_GET_ITEM);
-        error::encall(enumtype, index, value, name, name_len)(call(
-            enumtype, index, value, name, name_len,
-        ))
+        error::encode(call(enumtype, index, value, name, name_len))
     }
 }
 alias!(MPI_T_enum_get_item => PMPI_T_enum_get_item);
@@ -364,11 +351,7 @@ pub unsafe extern "C" fn PMPI_T_event_callback_set_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, usize) -> c_int =
             standard::function(place::MPI_T_EVENT_CALLBACK_SET_INFO);
-        error::encall(
-            event_registration,
-            number::callback_safety::decode(cb_safety),
-            handle::Info::decode(info),
-        )(call(
+        error::encode(call(
             event_registration,
             number::callback_safety::decode(cb_safety),
             handle::Info::decode(info),
@@ -383,7 +366,7 @@ pub unsafe extern "C" fn PMPI_T_event_copy(event_instance: usize, buffer: *mut c
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_EVENT_COPY);
-        error::encall(event_instance, buffer)(call(event_instance, buffer))
+        error::encode(call(event_instance, buffer))
     }
 }
 alias!(MPI_T_event_copy => PMPI_T_event_copy);
@@ -397,7 +380,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, *mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_INDEX);
-        error::encall(name, event_index)(call(name, event_index))
+        error::encode(call(name, event_index))
     }
 }
 alias!(MPI_T_event_get_index => PMPI_T_event_get_index);
@@ -408,7 +391,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_num(num_events: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_NUM);
-        error::encall(num_events)(call(num_events))
+        error::encode(call(num_events))
     }
 }
 alias!(MPI_T_event_get_num => PMPI_T_event_get_num);
@@ -422,7 +405,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_source(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_SOURCE);
-        error::encall(event_instance, source_index)(call(event_instance, source_index))
+        error::encode(call(event_instance, source_index))
     }
 }
 alias!(MPI_T_event_get_source => PMPI_T_event_get_source);
@@ -436,7 +419,7 @@ pub unsafe extern "C" fn PMPI_T_event_get_timestamp(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut i64) -> c_int =
             standard::function(place::MPI_T_EVENT_GET_TIMESTAMP);
-        error::encall(event_instance, event_timestamp)(call(event_instance, event_timestamp))
+        error::encode(call(event_instance, event_timestamp))
     }
 }
 alias!(MPI_T_event_get_timestamp => PMPI_T_event_get_timestamp);
@@ -452,12 +435,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_alloc(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut c_void, usize, *mut usize) -> c_int =
             standard::function(place::MPI_T_EVENT_HANDLE_ALLOC);
-        error::encall(
-            event_index,
-            obj_handle,
-            handle::Info::decode(info),
-            event_registration,
-        )(call(
+        error::encode(call(
             event_index,
             obj_handle,
             handle::Info::decode(info),
@@ -498,10 +476,7 @@ pub unsafe extern "C" fn PMPI_T_event_handle_set_info(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_EVENT_HANDLE_SET_INFO);
-        error::encall(event_registration, handle::Info::decode(info))(call(
-            event_registration,
-            handle::Info::decode(info),
-        ))
+        error::encode(call(event_registration, handle::Info::decode(info)))
     }
 }
 alias!(MPI_T_event_handle_set_info => PMPI_T_event_handle_set_info);
@@ -516,11 +491,7 @@ pub unsafe extern "C" fn PMPI_T_event_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_void) -> c_int =
             standard::function(place::MPI_T_EVENT_READ);
-        error::encall(event_instance, element_index, buffer)(call(
-            event_instance,
-            element_index,
-            buffer,
-        ))
+        error::encode(call(event_instance, element_index, buffer))
     }
 }
 alias!(MPI_T_event_read => PMPI_T_event_read);
@@ -530,7 +501,7 @@ pub unsafe extern "C" fn PMPI_T_finalize() -> c_int {
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding; the types are those of the standard ABI.
     unsafe {
         let call: unsafe extern "C" fn() -> c_int = standard::function(place::MPI_T_FINALIZE);
-        error::encall()(call())
+        error::encode(call())
     }
 }
 alias!(MPI_T_finalize => PMPI_T_finalize);
@@ -558,7 +529,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_index(
     unsafe {
         let call: unsafe extern "C" fn(*const c_char, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_T_PVAR_GET_INDEX);
-        error::encall(name, number::variable_class::decode(var_class), pvar_index)(call(
+        error::encode(call(
             name,
             number::variable_class::decode(var_class),
             pvar_index,
@@ -633,7 +604,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_get_num(num_pvar: *mut c_int) -> c_int {
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_PVAR_GET_NUM);
-        error::encall(num_pvar)(call(num_pvar))
+        error::encode(call(num_pvar))
     }
 }
 alias!(MPI_T_pvar_get_num => PMPI_T_pvar_get_num);
@@ -644,7 +615,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_handle_free(pe_session: usize, handle: *mut
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_HANDLE_FREE);
-        error::encall(pe_session, handle)(call(pe_session, handle))
+        error::encode(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_handle_free => PMPI_T_pvar_handle_free);
@@ -659,7 +630,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_read(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_READ);
-        error::encall(pe_session, handle, buf)(call(pe_session, handle, buf))
+        error::encode(call(pe_session, handle, buf))
     }
 }
 alias!(MPI_T_pvar_read => PMPI_T_pvar_read);
@@ -674,7 +645,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_readreset(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_READRESET);
-        error::encall(pe_session, handle, buf)(call(pe_session, handle, buf))
+        error::encode(call(pe_session, handle, buf))
     }
 }
 alias!(MPI_T_pvar_readreset => PMPI_T_pvar_readreset);
@@ -685,7 +656,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_reset(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_RESET);
-        error::encall(pe_session, handle)(call(pe_session, handle))
+        error::encode(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_reset => PMPI_T_pvar_reset);
@@ -696,7 +667,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_create(pe_session: *mut usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_SESSION_CREATE);
-        error::encall(pe_session)(call(pe_session))
+        error::encode(call(pe_session))
     }
 }
 alias!(MPI_T_pvar_session_create => PMPI_T_pvar_session_create);
@@ -707,7 +678,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_session_free(pe_session: *mut usize) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(*mut usize) -> c_int =
             standard::function(place::MPI_T_PVAR_SESSION_FREE);
-        error::encall(pe_session)(call(pe_session))
+        error::encode(call(pe_session))
     }
 }
 alias!(MPI_T_pvar_session_free => PMPI_T_pvar_session_free);
@@ -718,7 +689,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_start(pe_session: usize, handle: usize) -> 
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_START);
-        error::encall(pe_session, handle)(call(pe_session, handle))
+        error::encode(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_start => PMPI_T_pvar_start);
@@ -729,7 +700,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_stop(pe_session: usize, handle: usize) -> c
     unsafe {
         let call: unsafe extern "C" fn(usize, usize) -> c_int =
             standard::function(place::MPI_T_PVAR_STOP);
-        error::encall(pe_session, handle)(call(pe_session, handle))
+        error::encode(call(pe_session, handle))
     }
 }
 alias!(MPI_T_pvar_stop => PMPI_T_pvar_stop);
@@ -744,7 +715,7 @@ pub unsafe extern "C" fn PMPI_T_pvar_write(
     unsafe {
         let call: unsafe extern "C" fn(usize, usize, *mut c_void) -> c_int =
             standard::function(place::MPI_T_PVAR_WRITE);
-        error::encall(pe_session, handle, buf.cast_mut())(call(pe_session, handle, buf.cast_mut()))
+        error::encode(call(pe_session, handle, buf.cast_mut()))
     }
 }
 alias!(MPI_T_pvar_write => PMPI_T_pvar_write);
@@ -801,7 +772,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_num(num_sources: *mut c_int) -> c_int
     unsafe {
         let call: unsafe extern "C" fn(*mut c_int) -> c_int =
             standard::function(place::MPI_T_SOURCE_GET_NUM);
-        error::encall(num_sources)(call(num_sources))
+        error::encode(call(num_sources))
     }
 }
 alias!(MPI_T_source_get_num => PMPI_T_source_get_num);
@@ -815,7 +786,7 @@ pub unsafe extern "C" fn PMPI_T_source_get_timestamp(
     unsafe {
         let call: unsafe extern "C" fn(c_int, *mut i64) -> c_int =
             standard::function(place::MPI_T_SOURCE_GET_TIMESTAMP);
-        error::encall(source_index, timestamp)(call(source_index, timestamp))
+        error::encode(call(source_index, timestamp))
     }
 }
 alias!(MPI_T_source_get_timestamp => PMPI_T_source_get_timestamp);

@@ -23,12 +23,7 @@ pub unsafe extern "C" fn PMPI_Cart_coords(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_CART_COORDS);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::rank::decode(rank),
-            maxdims,
-            coords,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             maxdims,
@@ -86,7 +81,7 @@ pub unsafe extern "C" fn PMPI_Cart_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_CART_GET);
-        error::encall(handle::Comm::decode(comm), maxdims, dims, periods, coords)(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             maxdims,
             dims,
@@ -195,7 +190,7 @@ pub unsafe extern "C" fn PMPI_Cartdim_get(comm: c_int, ndims: *mut c_int) -> c_i
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
             standard::function(place::MPI_CARTDIM_GET);
-        error::encall(handle::Comm::decode(comm), ndims)(call(handle::Comm::decode(comm), ndims))
+        error::encode(call(handle::Comm::decode(comm), ndims))
     }
 }
 alias!(MPI_Cartdim_get => PMPI_Cartdim_get);
@@ -206,7 +201,7 @@ pub unsafe extern "C" fn PMPI_Dims_create(nnodes: c_int, ndims: c_int, dims: *mu
     unsafe {
         let call: unsafe extern "C" fn(c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_DIMS_CREATE);
-        error::encall(nnodes, ndims, dims)(call(nnodes, ndims, dims))
+        error::encode(call(nnodes, ndims, dims))
     }
 }
 alias!(MPI_Dims_create => PMPI_Dims_create);
@@ -325,15 +320,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors(
             *mut c_int,
             *mut c_int,
         ) -> c_int = standard::function(place::MPI_DIST_GRAPH_NEIGHBORS);
-        error::encall(
-            handle::Comm::decode(comm),
-            maxindegree,
-            sources,
-            number::weights::decode(sourceweights),
-            maxoutdegree,
-            destinations,
-            number::weights::decode(destweights),
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             maxindegree,
             sources,
@@ -357,7 +344,7 @@ pub unsafe extern "C" fn PMPI_Dist_graph_neighbors_count(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
-        error::encall(handle::Comm::decode(comm), indegree, outdegree, weighted)(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             indegree,
             outdegree,
@@ -415,7 +402,7 @@ pub unsafe extern "C" fn PMPI_Graph_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_GET);
-        error::encall(handle::Comm::decode(comm), maxindex, maxedges, index, edges)(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             maxindex,
             maxedges,
@@ -462,12 +449,7 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_NEIGHBORS);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::rank::decode(rank),
-            maxneighbors,
-            neighbors,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             maxneighbors,
@@ -487,11 +469,7 @@ pub unsafe extern "C" fn PMPI_Graph_neighbors_count(
     unsafe {
         let call: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPH_NEIGHBORS_COUNT);
-        error::encall(
-            handle::Comm::decode(comm),
-            number::rank::decode(rank),
-            nneighbors,
-        )(call(
+        error::encode(call(
             handle::Comm::decode(comm),
             number::rank::decode(rank),
             nneighbors,
@@ -510,11 +488,7 @@ pub unsafe extern "C" fn PMPI_Graphdims_get(
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int, *mut c_int) -> c_int =
             standard::function(place::MPI_GRAPHDIMS_GET);
-        error::encall(handle::Comm::decode(comm), nnodes, nedges)(call(
-            handle::Comm::decode(comm),
-            nnodes,
-            nedges,
-        ))
+        error::encode(call(handle::Comm::decode(comm), nnodes, nedges))
     }
 }
 alias!(MPI_Graphdims_get => PMPI_Graphdims_get);

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   MPI_X ──jmp──► word ──► PMPI_X                  not asked for: the word is never written
-//!                    └────► gate ──► PMPI_X         asked for: enter, call, leave
+//!                    └────► trampoline ──► PMPI_X         asked for: enter, call, leave
 //!                             │
 //!                             └─► memory of this rank, made and later read by the launcher
 //! ```
@@ -15,18 +15,18 @@
 //! | module | what |
 //! |---|---|
 //! | [`call`] | what is known of a call |
-//! | [`gate`] | the code between the entry point and the call |
+//! | [`trampoline`] | the code between the entry point and the call |
 //! | [`area`] | what a thread writes |
 //! | [`messages`] | receives under way, for arrows from sends to receives |
 //! | [`naming`] | places of call sites, once nothing is urgent |
 //!
 //! # Safety
-//! `enter` and `leave` are called by the gate alone, with its frame, which lives until the call has returned. Addresses among the
+//! `enter` and `leave` are called by the trampoline alone, with its frame, which lives until the call has returned. Addresses among the
 //! arguments are the caller's, who keeps the promises of the C binding.
 
 pub mod area;
 pub mod call;
-pub mod gate;
+pub mod trampoline;
 pub mod messages;
 mod naming;
 
@@ -44,7 +44,7 @@ use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
 use area::{Event, Token};
 use call::{Call, Kind, Place};
-use gate::Frame;
+use trampoline::Frame;
 use messages::Watched;
 
 pub use area::Recorder;
@@ -56,7 +56,7 @@ pub fn begin() {
     let Some(memory) = ProfileMemory::inherited() else {
         return;
     };
-    if gate::stub(0).is_none() {
+    if trampoline::stub(0).is_none() {
         state::warn(
             "weft: --profile and --timeline are for x86-64 so far; this program is not recorded\n",
         );
@@ -67,7 +67,7 @@ pub fn begin() {
     };
     if RECORDER.set(recorder).is_ok() {
         for (number, call) in CALLS.iter().enumerate() {
-            if let Some(stub) = gate::stub(number) {
+            if let Some(stub) = trampoline::stub(number) {
                 call.target.store(stub, Ordering::Relaxed);
             }
         }
@@ -118,7 +118,7 @@ unsafe fn bytes_of(call: &Call, frame: &Frame) -> u64 {
 /// # Safety
 /// See the [module page](self).
 unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
-    // SAFETY: the gate's, which waits for us.
+    // SAFETY: the trampoline's, which waits for us.
     let frame = unsafe { &mut *frame };
     let number = frame.call as u32 as usize;
     let call = &CALLS[number];
@@ -169,7 +169,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
 /// # Safety
 /// See the [module page](self).
 unsafe extern "C" fn leave(frame: *mut Frame) {
-    // SAFETY: the gate's, which waits for us.
+    // SAFETY: the trampoline's, which waits for us.
     let frame = unsafe { &mut *frame };
     area::set_current(Token::NONE);
     let token = Token(frame.token);

@@ -41,7 +41,7 @@ struct Here {
     unknown: Cell<(u64, u32)>,
 }
 
-/// A call under way: its site, whether it is timed, and whether it comes back to the gate.
+/// A call under way: its site, whether it is timed, and whether it comes back to the trampoline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Token(pub u64);
 
@@ -68,7 +68,7 @@ impl Token {
         ((self.0 as u32 >> 2) as usize).checked_sub(1)
     }
 
-    /// Whether it does not come back to the gate.
+    /// Whether it does not come back to the trampoline.
     #[inline]
     pub fn is_plain(self) -> bool {
         self.0 & 2 == 2

@@ -11,7 +11,7 @@ use weft_mpi::Comm;
 
 use super::area::{Area, Event};
 use super::call::Call;
-use super::gate::Frame;
+use super::trampoline::Frame;
 use super::{Recorder, status_of};
 use crate::c;
 use crate::check;

@@ -1,7 +1,7 @@
-//! Gate: the code that profiled entry points jump to. One for all calls, as all of their arguments are integers or addresses.
+//! Trampoline: the code that profiled entry points jump to. One for all calls, as all of their arguments are integers or addresses.
 //!
 //! ```text
-//!   program ──call──► MPI_Send ──jmp──► stub 17 ──jmp──► gate      frame: arguments, return address
+//!   program ──call──► MPI_Send ──jmp──► stub 17 ──jmp──► trampoline      frame: arguments, return address
 //!                                        its number       │ enter   ─► counts, looks at the clock
 //!                                                         │ call PMPI_Send, with the arguments anew
 //!                                                         │ leave   ─► looks at the clock
@@ -9,11 +9,11 @@
 //!                                                     program
 //! ```
 //!
-//! A call that is only counted does not come back to the gate. The stack can be unwound through it, so that errors and reports name the caller as before.
+//! A call that is only counted does not come back to the trampoline. The stack can be unwound through it, so that errors and reports name the caller as before.
 
 use crate::c;
 
-/// What the gate keeps of a call while it runs, at the lower end of its frame.
+/// What the trampoline keeps of a call while it runs, at the lower end of its frame.
 #[repr(C)]
 pub struct Frame {
     /// The first six arguments.
@@ -34,7 +34,7 @@ pub struct Frame {
     pub begun: u64,
     /// The collective at which it arrives, if that is kept.
     pub arrival: u64,
-    /// 1 if nothing is to be done when it has returned: it goes on without the gate.
+    /// 1 if nothing is to be done when it has returned: it goes on without the trampoline.
     pub plain: u32,
     /// The number in the job of the first member of its communicator.
     pub leader: u32,
@@ -44,7 +44,7 @@ pub struct Frame {
     pub watched: *mut super::messages::Watched,
 }
 
-/// Bytes that the gate takes for a [`Frame`].
+/// Bytes that the trampoline takes for a [`Frame`].
 const ROOM: usize = 176;
 const _: () = assert!(size_of::<Frame>() <= ROOM && ROOM.is_multiple_of(16));
 const _: () = assert!(std::mem::offset_of!(Frame, further) == 48);
@@ -83,7 +83,7 @@ impl Frame {
 /// Bytes of a stub.
 const STUB: usize = 16;
 
-/// Where the entry point of a call jumps to when it is profiled; `None` where there is no gate.
+/// Where the entry point of a call jumps to when it is profiled; `None` where there is no trampoline.
 pub fn stub(call: usize) -> Option<*mut ()> {
     #[cfg(target_arch = "x86_64")]
     {
@@ -100,7 +100,7 @@ pub fn stub(call: usize) -> Option<*mut ()> {
 /// How many stubs there are.
 const STUBS: usize = crate::generated::profiled::CALLS.len();
 
-/// For each call: its number, and on to the gate.
+/// For each call: its number, and on to the trampoline.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 unsafe extern "C" fn stubs() {
@@ -109,18 +109,18 @@ unsafe extern "C" fn stubs() {
         ".rept {stubs}",
         ".balign {size}",
         "mov eax, offset weft_stub_number",
-        "jmp {gate}",
+        "jmp {trampoline}",
         ".set weft_stub_number, weft_stub_number + 1",
         ".endr",
         stubs = const STUBS,
         size = const STUB,
-        gate = sym gate,
+        trampoline = sym trampoline,
     );
 }
 
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
-unsafe extern "C" fn gate() {
+unsafe extern "C" fn trampoline() {
     core::arch::naked_asm!(
         ".cfi_startproc",
         "push rbp",

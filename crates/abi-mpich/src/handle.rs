@@ -33,7 +33,7 @@ pub trait Handle {
     fn encode(standard: usize) -> Self::Classic;
 }
 
-/// The handle of the standard ABI of something that the program has made, or of what [`predefined`](Predefined) knows.
+/// The handle of the standard ABI of something that the program has made, or of what `predefined` knows.
 #[inline(always)]
 fn decode(classic: c_int, bits: u32, predefined: impl FnOnce(u32) -> Option<usize>) -> usize {
     let classic = classic.cast_unsigned();

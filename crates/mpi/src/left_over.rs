@@ -24,7 +24,9 @@ use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective, Members, Reduction, allgather, allreduce};
 use crate::comm::Comm;
 use crate::datatype::{Basic, SignatureCode};
+use crate::engine::collective_note::CollectiveNote;
 use crate::engine::left_over::Unended;
+use crate::engine::schedule::Schedule;
 pub use crate::engine::left_over::{Operation, Standing};
 use crate::error::Result;
 use crate::op::{Op, Predefined};
@@ -367,13 +369,23 @@ fn any(world: &Comm, mine: bool) -> Result<bool> {
         op: Op::predefined(Predefined::Bor),
     };
     let schedule = allreduce(&Members::of(world), &data, &data, &reduction)?;
-    world.run(Collective::Steps(schedule))?;
+    world.run(of_finalize(schedule))?;
     let Buffer::Flat(region, _) = data else {
         return Ok(false);
     };
     let mut answer = [0];
     region.copy_to_slice(&mut answer);
     Ok(answer != [0])
+}
+
+/// A collective by which ranks compare: none of the program, which others that still look for what is left over would
+/// take for one that nobody has called here.
+fn of_finalize(schedule: Schedule) -> Collective<'static> {
+    Collective::Steps(Schedule {
+        name: "MPI_Finalize",
+        note: CollectiveNote::NOTHING,
+        ..schedule
+    })
 }
 
 /// The words of all ranks.
@@ -390,7 +402,8 @@ fn gather(world: &Comm, mine: u64) -> Result<Vec<u64>> {
     };
     let blocks = Blocks::of((0..size).map(block).collect());
     let own = Buffer::Flat(buffer::region_of(&mut sent), SignatureCode::UNKNOWN);
-    world.run(allgather(&Members::of(world), Some(&own), &blocks)?)?;
+    let schedule = allgather(&Members::of(world), Some(&own), &blocks)?;
+    world.run(of_finalize(schedule))?;
     let words = received.as_chunks::<8>().0;
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }

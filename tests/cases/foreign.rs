@@ -97,10 +97,15 @@ fn all_that_a_program_may_call() {
 
 /// Runs a program of MPICH's own ABI, with nothing in the environment that points to either library.
 fn on_weft_as_it_is(ranks: u32, program: &Path) -> Ended {
+    on_weft_with(ranks, program, &[])
+}
+
+fn on_weft_with(ranks: u32, program: &Path, arguments: &[&Path]) -> Ended {
     let mut command = tool("mpiexec");
     command
         .args(["-n", &ranks.to_string()])
         .arg(program)
+        .args(arguments)
         .env_remove("LD_LIBRARY_PATH");
     run(&mut command, Duration::from_secs(60))
 }
@@ -134,7 +139,9 @@ fn all_that_a_program_of_mpichs_own_abi_may_call() {
         ("threads", 2),
         ("partitioned", 2),
     ] {
-        let ended = on_weft_as_it_is(ranks, &build_with("mpicc", name));
+        let folder = scratch("foreign-files");
+        let arguments: &[&Path] = if name == "files" { &[&folder] } else { &[] };
+        let ended = on_weft_with(ranks, &build_with("mpicc", name), arguments);
         ended.expect_success();
         let end = format!(": ok with {ranks} ranks");
         assert!(ended.out.contains(&end), "{name}: {ended:?}");

@@ -7,7 +7,6 @@
  * never: no error
  *
  * run: 3 board bcast allreduce
- * says: is in MPI_Bcast at collectives.h:
  * says: is in MPI_Allreduce at collectives.h:
  * says: MPI_Bcast with root 0
  * says: MPI_Allreduce with MPI_SUM

@@ -259,7 +259,7 @@
  *
  * run: 2 win-start
  * exit: 35
- * says: rank 0: MPI_Put for others at a window
+ * says: for others at a window
  * says: rank 1: MPI_Finalize for rank 0 to come, MPI_COMM_WORLD
  * says: at deadlock-others.c:
  *
@@ -277,8 +277,8 @@
  *
  * run: 2 win-lock-barrier
  * exit: 35
- * says: rank 0: MPI_Win_lock for others at a window
- * says: rank 1: MPI_Barrier for rank 0 to come, MPI_COMM_WORLD
+ * says: MPI_Win_lock for others at a window
+ * says: MPI_Barrier for rank
  * says: at deadlock-others.c:
  */
 #include <mpi.h>

@@ -26,9 +26,9 @@
 
 pub mod area;
 pub mod call;
-pub mod trampoline;
 pub mod messages;
 mod naming;
+pub mod trampoline;
 
 use std::sync::OnceLock;
 
@@ -44,8 +44,8 @@ use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
 use area::{Event, Token};
 use call::{Call, Kind, Place};
-use trampoline::Frame;
 use messages::Watched;
+use trampoline::Frame;
 
 pub use area::Recorder;
 

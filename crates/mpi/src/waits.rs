@@ -218,6 +218,7 @@ impl RankWaits {
             && !self.awaits_outside
             && self.under_way == 0
             && !self.waits.is_empty()
+            && !self.waits.iter().any(Wait::ends_by_itself)
     }
 
     /// Whether nothing has gone on in this rank since it answered `before`.
@@ -231,6 +232,13 @@ impl RankWaits {
         let operations = self.waits.iter().flat_map(|wait| &wait.operations);
         let of_waits = operations.filter_map(Operation::context);
         of_waits.chain(self.unreceived.iter().map(|message| message.context))
+    }
+}
+
+impl Wait {
+    /// Whether it ends when the network has delivered what was sent, whatever other ranks do.
+    fn ends_by_itself(&self) -> bool {
+        self.operations.contains(&Operation::Leaving)
     }
 }
 

@@ -136,6 +136,9 @@ pub(super) fn wait_of(
             }
         }
         WaitFor::Leaving => wait.operations.push(Operation::Leaving),
+        WaitFor::Buffered => wait.operations.push(Operation::Other(
+            "receives of the messages that it has buffered".to_owned(),
+        )),
         WaitFor::Guest => wait.operations.push(Operation::Service),
         WaitFor::Futures => wait.operations.push(Operation::Other("futures".to_owned())),
         WaitFor::Outside(what) => wait.operations.push(Operation::Outside(what.to_owned())),

@@ -102,8 +102,10 @@ pub(crate) enum WaitFor<'a> {
     Window(u32),
     /// The end of all that is under way on the communicator with this context.
     Active(u32),
-    /// That what was sent leaves.
+    /// That what was sent leaves, which it does by itself.
     Leaving,
+    /// That receivers have taken what was buffered.
+    Buffered,
     /// Something for the guest.
     Guest,
     /// The end of all futures.

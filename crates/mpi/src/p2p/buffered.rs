@@ -20,7 +20,7 @@ impl Process {
     /// # Panics
     /// If `concerns` calls this process, which is in use meanwhile.
     pub fn flush_buffer_of(&self, concerns: impl Fn(u32) -> bool) {
-        self.lock().wait_for(WaitFor::Leaving, |engine| {
+        self.lock().wait_for(WaitFor::Buffered, |engine| {
             engine.is_buffer_flushed(&concerns).then_some(())
         });
     }

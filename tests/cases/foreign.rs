@@ -137,7 +137,6 @@ fn all_that_a_program_of_mpichs_own_abi_may_call() {
         ("one_sided", 3),
         ("files", 3),
         ("threads", 2),
-        ("partitioned", 2),
     ] {
         let folder = scratch("foreign-files");
         let arguments: &[&Path] = if name == "files" { &[&folder] } else { &[] };

@@ -29,7 +29,17 @@ pub struct Mpich {
     by_hand: BTreeMap<String, String>,
     texts: BTreeMap<String, Text>,
     numbers: BTreeMap<String, Numbers>,
+    /// Datatypes beyond the standard that programs of MPICH give.
+    extensions: BTreeMap<String, Extension>,
     values: BTreeMap<String, i64>,
+}
+
+/// A datatype of MPICH's own that one of the standard stands for.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Extension {
+    handle: i64,
+    stands_for: String,
 }
 
 /// A text for which a program of MPICH has less room.

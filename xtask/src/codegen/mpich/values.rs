@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 
 use super::super::NOTICE;
 use super::super::table::{Family, Tables};
-use super::{Mpich, Numbers};
+use super::{Extension, Mpich, Numbers};
 
 /// Kinds of handles with 32 bits in MPICH: the type in C, the name in Rust, the null handle.
 const KINDS: [(&str, &str, &str); 10] = [
@@ -41,7 +41,7 @@ pub fn handles(mpich: &Mpich, tables: &Tables) -> Result<String> {
             "\nimpl {name} {{\n/// The null handle.\npub const NULL: u32 = {null:#010x};\n"
         );
         if c == "MPI_Datatype" {
-            out += &datatypes(&pairs);
+            out += &datatypes(&pairs, &extensions(mpich, tables)?);
             continue;
         }
         out += "/// The predefined handle of the standard ABI.\n#[inline(always)]\npub const fn predefined(classic: u32) -> Option<usize> {\n\
@@ -66,13 +66,24 @@ pub fn handles(mpich: &Mpich, tables: &Tables) -> Result<String> {
     Ok(out)
 }
 
+/// Datatypes of MPICH's own, and those of the standard ABI that stand for them.
+fn extensions(mpich: &Mpich, tables: &Tables) -> Result<Vec<(i64, i64)>> {
+    let pair = |extension: &Extension| {
+        let name = &extension.stands_for;
+        let found = tables.datatypes.iter().find(|(other, _)| other == name);
+        let (_, row) = found.with_context(|| format!("tables/datatypes.toml has no {name}"))?;
+        Ok((extension.handle, row.handle))
+    };
+    mpich.extensions.values().map(pair).collect()
+}
+
 /// Tables of datatypes: by the low byte of the one, by the difference to the first of the other.
-fn datatypes(pairs: &[(i64, i64)]) -> String {
+fn datatypes(pairs: &[(i64, i64)], extensions: &[(i64, i64)]) -> String {
     let mut by_low_byte = vec![(u32::MAX, 0); 256];
     // A row that no handle has: one with this low byte would be another number.
     by_low_byte[0xff].0 = 0;
     let mut others = Vec::new();
-    for (classic, standard) in pairs {
+    for (classic, standard) in pairs.iter().chain(extensions) {
         if classic & !0xffff == BY_LOW_BYTE {
             by_low_byte[(classic & 0xff) as usize] = (*classic as u32, *standard as u32);
         } else {
@@ -80,7 +91,7 @@ fn datatypes(pairs: &[(i64, i64)]) -> String {
         }
     }
     let mut by_standard = vec![0; 256];
-    for (classic, standard) in pairs {
+    for (classic, standard) in pairs.iter().chain(extensions) {
         by_standard[(standard - FIRST_DATATYPE) as usize] = *classic;
     }
     let mut out = String::from(

@@ -159,6 +159,8 @@ struct Core {
     events: Events,
     inquiry: Inquiry,
     wait_listener: Option<&'static dyn WaitListener>,
+    /// Requests of what has failed outside of the engine that were freed without being asked.
+    freed_unread: Vec<RequestId>,
 }
 
 /// One rank's engine.
@@ -226,6 +228,7 @@ impl Engine {
                 events: Events::default(),
                 inquiry: Inquiry::default(),
                 wait_listener: None,
+                freed_unread: Vec::new(),
             },
             outbox: Outbox::new(peers as usize, window),
             withheld: Withheld::default(),

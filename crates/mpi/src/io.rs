@@ -45,6 +45,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use weft_atomic::{AtomicBool, Ordering};
 
 use crate::comm::Comm;
+use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 
@@ -99,6 +100,8 @@ pub struct File {
     written: AtomicBool,
     /// What an access failed with that nobody waits for: told by the next call that says how the file is.
     unreported: Mutex<Option<Error>>,
+    /// Accesses that failed before anybody asked for them, or freed their request.
+    failed: Mutex<Vec<(RequestId, Error)>>,
 }
 
 /// Who may aggregate.
@@ -153,6 +156,7 @@ impl File {
             writers: Writers::default(),
             written: AtomicBool::new(false),
             unreported: Mutex::new(None),
+            failed: Mutex::default(),
         })
     }
 
@@ -213,10 +217,23 @@ impl File {
     /// Such an error, to be told now.
     fn kept_error(&self) -> Result<()> {
         let unreported = self.unreported.lock();
-        match unreported.unwrap_or_else(PoisonError::into_inner).take() {
+        let unreported = unreported.unwrap_or_else(PoisonError::into_inner).take();
+        let process = self.comm.process();
+        let failed = self.failed.lock();
+        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
+        let freed = failed.extract_if(.., |(request, _)| process.take_freed_unread(*request));
+        let freed: Vec<Error> = freed.map(|(_, error)| error).collect();
+        match unreported.into_iter().chain(freed).next() {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Keeps an error that is told unless the program asks for this request.
+    fn keep_failed(&self, request: RequestId, error: Error) {
+        let failed = self.failed.lock();
+        let mut failed = failed.unwrap_or_else(PoisonError::into_inner);
+        failed.push((request, error));
     }
 
     /// For as long as this thread alone takes locks.

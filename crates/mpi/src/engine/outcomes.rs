@@ -250,9 +250,21 @@ impl Engine {
         on_complete.detached = true;
         let operation = on_complete.persistent.take();
         if !slot.is_active() {
+            let is_unread = slot.is_outside() && slot.error().is_some();
             self.core.requests.release(id);
+            if is_unread {
+                self.core.freed_unread.push(id);
+            }
         }
         Ok(operation)
+    }
+
+    /// Whether the program has freed the request of something outside of the engine, which had failed, without asking; told
+    /// once.
+    pub(crate) fn take_freed_unread(&mut self, id: RequestId) -> bool {
+        let freed = &mut self.core.freed_unread;
+        let place = freed.iter().position(|other| *other == id);
+        place.map(|place| freed.swap_remove(place)).is_some()
     }
 
     /// The program completes a request of its own.

@@ -419,6 +419,11 @@ impl Request {
         &mut self.on_complete
     }
 
+    /// Whether it stands for something outside of the engine (or for nothing).
+    pub(super) fn is_outside(&self) -> bool {
+        matches!(self.work, Work::Nothing)
+    }
+
     /// What it failed with, once it has ended.
     #[inline]
     pub(super) fn error(&self) -> Option<&Error> {

@@ -144,8 +144,10 @@ impl File {
             };
             let error = outcome.as_ref().err().cloned();
             let awaited = file.comm.process().end_outside(request, outcome);
-            if let (false, Some(error)) = (awaited, error) {
-                file.keep_error(error);
+            match error {
+                Some(error) if awaited => file.keep_failed(request, error),
+                Some(error) => file.keep_error(error),
+                None => {}
             }
         };
         if let Err(error) = self.tasks.begin(together, task) {

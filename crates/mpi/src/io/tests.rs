@@ -479,6 +479,30 @@ fn an_error_that_nobody_waits_for_is_told_at_the_end() {
     });
 }
 
+/// It has failed before the program says that it will not ask.
+#[test]
+fn an_error_that_was_there_when_its_request_was_freed_is_told_at_the_end() {
+    let storage = MemoryStorage::with_room(10);
+    ranks(1, |process| {
+        let file = file(&process, &storage, &[]);
+        let mut data = [[1; 100], [2; 100]];
+        let requests = data.each_mut().map(|data| {
+            let one = access(Direction::Write, Place::At(0), false, data);
+            file.begin(one).unwrap()
+        });
+        for request in requests {
+            while matches!(process.peek(request), Ok(None)) {
+                std::thread::yield_now();
+            }
+        }
+        // One is asked for, and told.
+        process.wait(requests[0]).unwrap_err();
+        process.free_request(requests[1]).unwrap();
+        let error = file.close().unwrap_err();
+        assert_eq!(error.class(), ErrorClass::NoSpace, "{error}");
+    });
+}
+
 #[test]
 fn atomic_writes_are_seen_whole() {
     let storage = MemoryStorage::default();

@@ -250,6 +250,11 @@ impl Process {
         awaited
     }
 
+    /// Whether the program has freed such a request, which had ended with an error, without asking; told once.
+    pub(crate) fn take_freed_unread(&self, id: RequestId) -> bool {
+        self.lock().take_freed_unread(id)
+    }
+
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {

@@ -49,12 +49,10 @@ pub struct Implementation {
     over_tcp: bool,
     /// … encrypted.
     encrypted: bool,
-    /// The option by which the launcher has ranks record what they do.
-    recording: Option<&'static [&'static str]>,
+    /// What else the launcher is told.
+    options: &'static [&'static str],
     /// Half of the ranks run on each of these.
     hosts: Option<HostsOnDemand>,
-    /// Without the checks that are on by default.
-    unchecked: bool,
 }
 
 impl Implementation {
@@ -91,9 +89,8 @@ impl Implementation {
             program,
             over_tcp: false,
             encrypted: false,
-            recording: None,
+            options: &[],
             hosts: None,
-            unchecked: false,
         })
     }
 
@@ -121,7 +118,7 @@ impl Implementation {
         const OPTIONS: [&[&str]; 2] = [&["--profile=/dev/null"], &["--timeline", "/dev/null"]];
         (self.role == Role::Ours).then(|| {
             OPTIONS.map(|options| Implementation {
-                recording: Some(options),
+                options,
                 ..self.clone()
             })
         })
@@ -141,7 +138,7 @@ impl Implementation {
     #[must_use]
     pub fn unchecked(&self) -> Option<Implementation> {
         (self.role == Role::Ours).then(|| Implementation {
-            unchecked: true,
+            options: &["--check=off", "--no-deadlock-check"],
             ..self.clone()
         })
     }
@@ -186,10 +183,7 @@ impl Implementation {
         if self.encrypted {
             command.arg("--encrypt");
         }
-        if self.unchecked {
-            command.args(["--check=off", "--no-deadlock-check"]);
-        }
-        command.args(self.recording.unwrap_or_default());
+        command.args(self.options);
         command.arg(&self.program).stdin(Stdio::null());
         Ok(command)
     }

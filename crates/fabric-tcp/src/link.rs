@@ -447,24 +447,11 @@ impl<S: Stream> Link<S> {
         }
     }
 
-    /// Seals what is lent and begins to send it. In pieces that stay in the cache, and each is sent at once, so
-    /// that the other side opens the first while we seal the second.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub fn seal_lent(&mut self, lent: Region) -> io::Result<()> {
-        let mut done = 0;
-        while done < lent.len()
-            && let Some(sealed) = &mut self.sealed
-        {
-            let piece = lent.part(done, (lent.len() - done).min(RECORD));
-            let piece = piece.unwrap_or(Region::EMPTY);
-            sealed.seal_lent(piece);
-            done += piece.len();
-            // Without room it waits with the rest.
-            self.flush_sealed()?;
+    /// Seals what is lent for sending.
+    pub fn seal_lent(&mut self, lent: Region) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.seal_lent(lent);
         }
-        Ok(())
     }
 
     /// Sends what is sealed. True: all of it.

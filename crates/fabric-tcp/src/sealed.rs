@@ -134,10 +134,16 @@ impl Sealed {
         self.sealer.seal_into(parts, &mut self.out[room]);
     }
 
-    /// Seals what is lent, at most [`RECORD`] bytes, for sending.
+    /// Seals what is lent for sending.
     pub fn seal_lent(&mut self, lent: Region) {
-        let room = self.room(LENGTH + lent.len() + TAG);
-        lent.read_by(|bytes| self.sealer.seal_from(bytes, &mut self.out[room]));
+        let mut done = 0;
+        while let Some(piece) = lent.part(done, (lent.len() - done).min(RECORD))
+            && !piece.is_empty()
+        {
+            let room = self.room(LENGTH + piece.len() + TAG);
+            piece.read_by(|bytes| self.sealer.seal_from(bytes, &mut self.out[room]));
+            done += piece.len();
+        }
     }
 
     /// Sends what is sealed. True: all of it.

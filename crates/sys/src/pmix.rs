@@ -38,6 +38,9 @@ const NOT_THERE: [c_int; 2] = [-46, -30];
 /// The server is gone: as versions 4 and later say it, and those before.
 const SERVER_LOST: [c_int; 2] = [-61, -101];
 
+/// How long a server may take to find a value, in seconds.
+const PATIENCE: u32 = 60;
+
 /// Types of values, of which few are used here.
 const BOOL: u16 = 1;
 const INT: u16 = 6;
@@ -106,6 +109,13 @@ impl Info {
         };
         info.key[..key.len()].copy_from_slice(key.as_bytes());
         info
+    }
+
+    /// A number, which PMIx has as `int`.
+    fn number(key: &str, number: u32) -> Self {
+        let mut data = Data { all: [0; 3] };
+        data.number = number;
+        Self::new(key, INT, data)
     }
 
     /// Something that is to be so.
@@ -437,15 +447,15 @@ impl Client {
             ..self.process
         };
         let key = key_of(name)?;
-        // What is not there after a fence will not come.
-        let now = Info::yes("pmix.immediate");
+        // Asked at most so long: after a fence it is there, but may be with a server on another host.
+        let patience = Info::number("pmix.timeout", PATIENCE);
         let mut found: *mut Value = ptr::null_mut();
         // SAFETY: layouts are checked above; key and info live until it returns; it writes an address.
         let status = unsafe {
             (self.library.get)(
                 &raw const of,
                 key.as_ptr(),
-                &raw const now,
+                &raw const patience,
                 1,
                 &raw mut found,
             )

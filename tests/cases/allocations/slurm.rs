@@ -107,7 +107,7 @@ impl Slurm {
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
              SelectTypeParameters=CR_Core\nSchedulerType=sched/builtin\nReturnToService=2\nMpiDefault=none\n\
              JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
-             SlurmdParameters=config_overrides\nKillWait=2\n\
+             TmpFS={folder}/%n\nSlurmdParameters=config_overrides\nKillWait=2\n\
              NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
              NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
              PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP\n",

@@ -65,6 +65,17 @@ pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
     Some(foreign(library, whose, Some(other)))
 }
 
+/// Whether a program names a library of Weft, and finds that: it is a rank of ours then.
+pub fn names_our_library(program: &Path) -> bool {
+    let dynamic = File::open(program)
+        .ok()
+        .and_then(|file| Dynamic::read(&file));
+    dynamic.is_some_and(|dynamic| {
+        let names = |library: &str| dynamic.needed.iter().any(|name| name == library);
+        names("libmpi_abi.so.1") || names(MPICH) && dynamic.found_first(MPICH, program).is_none()
+    })
+}
+
 /// More than any program has; what claims more is not read.
 const MOST: u64 = 1 << 20;
 

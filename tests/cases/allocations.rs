@@ -296,3 +296,49 @@ fn started_by_srun_over_pmix() {
         ends_by_srun(&slurm, "pmix");
     }
 }
+
+/// Open MPI, whose launcher is that of PRRTE under another name; says so if it is not there.
+fn open_mpi() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from);
+    let prefix = target.join("peers/openmpi");
+    if prefix.join("bin/prterun").exists() {
+        return Some(prefix);
+    }
+    let missing = prefix.display();
+    println!("skipped: there is no Open MPI in {missing} (cargo xtask peers --only openmpi)");
+    None
+}
+
+/// Two hosts, one of which the launcher reaches by a daemon of its own.
+#[test]
+fn started_by_prterun_and_the_launcher_of_open_mpi() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let reach = network.file("reach-by-options");
+    let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
+                host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+    std::fs::write(&reach, text).expect("writes");
+    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    for launcher in ["prterun", "mpiexec"] {
+        for (end, code, said) in ENDS {
+            let start = prefix.join("bin").join(launcher);
+            let mut start = network.on(0, &start.to_string_lossy());
+            start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
+            start.arg(&reach).arg("--prefix").arg(&prefix);
+            start.args(["--host", &network.list(2), "-n", "4"]);
+            // Where it finds the texts of its messages.
+            start
+                .env("PRTE_PREFIX", &prefix)
+                .env("PMIX_PREFIX", &prefix);
+            let ended = run(start.arg(program()).arg(end), LIMIT);
+            // What it says of a code is not by rank.
+            let said = if end == "code" { "" } else { said };
+            judge(&ended, end, code, said);
+        }
+    }
+}

@@ -235,3 +235,35 @@ fn a_program_over_the_library_of_mpich_starts_no_processes() {
     assert_ne!(ended.code(), Some(0), "{ended:?}");
     assert!(ended.err.contains("Weft"), "{ended:?}");
 }
+
+/// Open MPI as a package of the Python registry; says so if it is not there.
+fn library_of_open_mpi() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), PathBuf::from);
+    let library = target.join("peers/openmpi/lib/libmpi.so.40");
+    if !library.exists() {
+        let missing = library.display();
+        println!("skipped: there is no {missing} (cargo xtask peers --only openmpi)");
+        return None;
+    }
+    Some(library)
+}
+
+/// A script that loads Open MPI's library itself: nobody can make its ranks one job, so that it is said.
+#[test]
+fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
+    let Some(library) = library_of_open_mpi() else {
+        return;
+    };
+    let program = "import ctypes, sys, time; ctypes.CDLL(sys.argv[1]); print('loaded', flush=True); time.sleep(2)";
+    let start = |ranks: &str| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", ranks, "python3", "-c", program]);
+        run(command.arg(&library), Duration::from_secs(60))
+    };
+    let ended = start("2");
+    ended.expect_success();
+    let said = format!("{}, the library of Open MPI", library.display());
+    assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
+    assert_eq!(start("1").err, "", "one is right to be alone");
+}

@@ -664,6 +664,13 @@ impl RankProcesses {
         })
     }
 
+    /// The ranks, with their processes, that might load a library of MPI which is not ours, and have not begun with any.
+    pub fn silent(&self) -> impl Iterator<Item = (u32, u32)> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let silent = running.filter(|rank| rank.pmi.is_some() && !rank.initialised);
+        silent.map(|rank| (rank.number(), rank.process))
+    }
+
     /// As [`Watch::rest`](weft_fabric_shm::Watch::rest).
     pub fn rest(&self) -> Option<u64> {
         self.segment.watch.rest()

@@ -306,7 +306,7 @@ impl RankProcesses {
         Ok(Self {
             segment: segment::create(size)?,
             exchange: Exchange::new(local),
-            pmi: pmi::Store::default(),
+            pmi: pmi::Store::new(others.as_ref())?,
             share,
             others,
             direct,
@@ -328,7 +328,7 @@ impl RankProcesses {
         let mut processes = Self {
             segment: segment::adopt(adopted.memory)?,
             exchange: Exchange::new(1),
-            pmi: pmi::Store::default(),
+            pmi: pmi::Store::new(None)?,
             share,
             others: None,
             direct: true,

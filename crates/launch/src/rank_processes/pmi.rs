@@ -21,10 +21,13 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{ErrorKind, Read, Write};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 
-use super::{Event, RankProcesses};
+use weft_sys::random;
+
+use super::{Event, OtherHosts, RankProcesses};
 use crate::bootstrap::HostMap;
 use crate::bootstrap::pmi::line::{LONGEST, PmiLine};
 use crate::control::{Told, VALUE_LIMIT};
@@ -34,8 +37,6 @@ use crate::exchange::PublishedValue;
 const NAMES: usize = 128;
 const VALUES: usize = 2048;
 const _: () = assert!(NAMES + VALUES <= VALUE_LIMIT);
-/// What the store of the job is called.
-const STORE: &str = "weft";
 /// What names of values begin with that came by PMI.
 const PREFIX: &str = "pmi.";
 /// Who shares a host.
@@ -219,12 +220,36 @@ impl Connection {
 }
 
 /// The values that ranks have put.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Store {
+    /// What it is called: another name for each job, which MPICH gives to its files in `/dev/shm`.
+    name: String,
     values: HashMap<String, String>,
+    refusal_told: bool,
 }
 
 impl Store {
+    /// Of a job whose hosts know the same of it, if it has several.
+    ///
+    /// # Errors
+    /// If the kernel has no randomness.
+    pub fn new(others: Option<&OtherHosts>) -> io::Result<Self> {
+        let name = match others {
+            Some(others) => {
+                // No way back to the key; and ranks, who see this, may ask for that.
+                let mut hasher = DefaultHasher::new();
+                others.key.as_bytes().hash(&mut hasher);
+                hasher.finish()
+            }
+            None => u64::from_ne_bytes(random::bytes()?),
+        };
+        Ok(Self {
+            name: format!("weft_{name:016x}"),
+            values: HashMap::new(),
+            refusal_told: false,
+        })
+    }
+
     /// Keeps a value that was exchanged, if it came by PMI.
     pub fn keep(&mut self, value: &PublishedValue) {
         if value.name.starts_with(PREFIX)
@@ -321,7 +346,7 @@ impl RankProcesses {
                 .with("size", numbers.size),
             Request::StoreName => PmiLine::new("my_kvsname")
                 .with("rc", 0)
-                .with("kvsname", STORE),
+                .with("kvsname", &self.pmi.name),
             Request::Put { name, value } => result("put_result", self.put_pmi(local, name, value)),
             Request::Get { name } => {
                 let value = match name.as_str() {
@@ -349,7 +374,10 @@ impl RankProcesses {
                 events.push(self.tell(local, Told::Abort { code, text }));
                 return None;
             }
-            Request::Other { answer } => result(answer, false).with("msg", NOT_SERVED),
+            Request::Other { answer } => {
+                self.tell_refusal(local);
+                result(answer, false).with("msg", NOT_SERVED)
+            }
             Request::Nothing => return None,
         })
     }
@@ -370,6 +398,18 @@ impl RankProcesses {
         connection.values += 1;
         self.pmi.values.insert(name, value);
         self.exchange.put(kept)
+    }
+
+    /// The library says no more than that it was refused; the launcher says why, once.
+    fn tell_refusal(&mut self, local: usize) {
+        if !std::mem::replace(&mut self.pmi.refusal_told, true) {
+            eprintln!(
+                "weft: rank {} runs over another library of MPI, and has asked this launcher to start processes, or for ports and \
+                 names: programs over Weft's library get that, others what a job needs to come together. Run it over Weft's \
+                 library, or under the launcher of its own",
+                self.ranks[local].number()
+            );
+        }
     }
 
     fn pmi_mapping(&self) -> String {

@@ -250,25 +250,19 @@ fn within_slurm() {
     assert!(ended.out.contains("ok with 2 ranks"), "{ended:?}");
 }
 
-/// Ranks that srun starts, by PMI; and not.
-#[test]
-fn started_by_srun() {
-    let Some(slurm) = Slurm::start() else {
-        return;
-    };
+/// What srun's tasks do with the program, two on each of two nodes, or one.
+fn by_srun(slurm: &Slurm, mpi: &str, layout: &[&str], end: &str) -> Ended {
     let program = program().display().to_string();
+    let mut start = slurm.command("srun");
+    start.arg(format!("--mpi={mpi}")).args(layout);
+    run(start.args([&program, end]), LIMIT)
+}
+
+/// Ends of a job that srun starts. It has codes of its own for who was killed, and shows what it ended itself.
+fn ends_by_srun(slurm: &Slurm, mpi: &str) {
+    let layout = ["-N2", "-n4", "--ntasks-per-node=2"];
     for (end, code, said) in ENDS {
-        let mut start = slurm.command("srun");
-        start.args([
-            "--mpi=pmi2",
-            "-N2",
-            "-n4",
-            "--ntasks-per-node=2",
-            &program,
-            end,
-        ]);
-        let ended = run(&mut start, LIMIT);
-        // srun has codes of its own for who was killed, and shows what it ended itself.
+        let ended = by_srun(slurm, mpi, &layout, end);
         match end {
             "abort" | "kill" => assert!(ended.code().is_some_and(|code| code != 0), "{ended:?}"),
             _ => assert_eq!(ended.code(), Some(code), "{end}: {ended:?}"),
@@ -276,9 +270,75 @@ fn started_by_srun() {
         let said = said.replace("rank 3", if end == "code" { "task 3" } else { "rank 3" });
         assert!(ended.err.contains(&said), "{end}: {ended:?}");
     }
-    let mut without = slurm.command("srun");
-    without.args(["--mpi=none", "-N2", "-n4", &program]);
-    let ended = run(&mut without, LIMIT);
+}
+
+/// Ranks that srun starts, by PMI; and not.
+#[test]
+fn started_by_srun() {
+    let Some(slurm) = Slurm::start() else {
+        return;
+    };
+    ends_by_srun(&slurm, "pmi2");
+    let ended = by_srun(&slurm, "none", &["-N2", "-n4"], "well");
     assert_ne!(ended.code(), Some(0), "{ended:?}");
-    assert_eq!(ended.err.matches("srun --mpi=pmi2").count(), 1, "{ended:?}");
+    for option in ["srun --mpi=pmix", "srun --mpi=pmi2"] {
+        assert_eq!(ended.err.matches(option).count(), 1, "{ended:?}");
+    }
+}
+
+/// … by PMIx.
+#[test]
+fn started_by_srun_over_pmix() {
+    let Some(slurm) = Slurm::start() else {
+        return;
+    };
+    if Slurm::speaks_pmix() {
+        ends_by_srun(&slurm, "pmix");
+    }
+}
+
+/// Open MPI, whose launcher is that of PRRTE under another name; says so if it is not there.
+fn open_mpi() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from);
+    let prefix = target.join("peers/openmpi");
+    if prefix.join("bin/prterun").exists() {
+        return Some(prefix);
+    }
+    let missing = prefix.display();
+    println!("skipped: there is no Open MPI in {missing} (cargo xtask peers --only openmpi)");
+    None
+}
+
+/// Two hosts, one of which the launcher reaches by a daemon of its own.
+#[test]
+fn started_by_prterun_and_the_launcher_of_open_mpi() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let reach = network.file("reach-by-options");
+    let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
+                host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+    std::fs::write(&reach, text).expect("writes");
+    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    for launcher in ["prterun", "mpiexec"] {
+        for (end, code, said) in ENDS {
+            let start = prefix.join("bin").join(launcher);
+            let mut start = network.on(0, &start.to_string_lossy());
+            start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
+            start.arg(&reach).arg("--prefix").arg(&prefix);
+            start.args(["--host", &network.list(2), "-n", "4"]);
+            // Where it finds the texts of its messages.
+            start
+                .env("PRTE_PREFIX", &prefix)
+                .env("PMIX_PREFIX", &prefix);
+            let ended = run(start.arg(program()).arg(end), LIMIT);
+            // What it says of a code is not by rank.
+            let said = if end == "code" { "" } else { said };
+            judge(&ended, end, code, said);
+        }
+    }
 }

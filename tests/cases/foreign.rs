@@ -181,15 +181,14 @@ fn a_mistake_is_told_with_its_place() {
     );
 }
 
-/// It would run as several copies of rank 0, each alone, with MPICH's library.
-#[test]
-fn a_program_that_finds_another_library_first_is_refused() {
+/// Builds a program that runs with MPICH's own library, wherever the dynamic linker would look otherwise.
+fn build_for_its_own(name: &str) -> PathBuf {
     let library = mpich().join("lib");
-    let program = scratch("foreign-first").join("ring");
+    let program = scratch("foreign-first").join(name);
     let output = Command::new("cc")
-        .arg("-I")
+        .args(["-std=gnu11", "-pthread", "-I"])
         .arg(mpich().join("include"))
-        .arg(root().join("tests/programs/ring.c"))
+        .arg(root().join(format!("tests/programs/{name}.c")))
         .arg("-o")
         .arg(&program)
         .arg("-L")
@@ -202,10 +201,71 @@ fn a_program_that_finds_another_library_first_is_refused() {
         .output()
         .expect("cc can be started");
     assert!(output.status.success(), "{output:?}");
-    let ended = on_weft_as_it_is(2, &program);
-    assert_eq!(ended.code(), Some(2), "{ended:?}");
-    assert!(
-        ended.err.contains("libmpi.so.12") && ended.err.contains("DT_RPATH"),
-        "{ended:?}"
-    );
+    program
+}
+
+/// MPICH's library asks our launcher by PMI for its job: its ranks are one, however it ends.
+#[test]
+fn a_program_over_the_library_of_mpich_is_one_job() {
+    let identity = on_weft_as_it_is(3, &build_for_its_own("identity"));
+    identity.expect_success();
+    assert!(identity.out.contains("on: MPICH"), "{identity:?}");
+    assert!(identity.out.contains(": ok with 3 ranks"), "{identity:?}");
+    for said in ["libmpi.so.12", "DT_RPATH", "PMI"] {
+        assert_eq!(identity.err.matches(said).count(), 1, "{identity:?}");
+    }
+    let program = build_for_its_own("job_ends");
+    for (end, code, said) in [
+        ("well", 0, "ok with 4 ranks"),
+        ("code", 5, "rank 3"),
+        ("abort", 7, "rank 3"),
+        ("kill", 137, "rank 3"),
+    ] {
+        let ended = on_weft_with(4, &program, &[Path::new(end)]);
+        assert_eq!(ended.code(), Some(code), "{end}: {ended:?}");
+        let all = format!("{}{}", ended.out, ended.err);
+        assert!(all.contains(said), "{end}: {ended:?}");
+    }
+}
+
+/// Starting processes is refused, and the launcher says so.
+#[test]
+fn a_program_over_the_library_of_mpich_starts_no_processes() {
+    let ended = on_weft_as_it_is(1, &build_for_its_own("spawn"));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let said =
+        "rank 0 runs over another library of MPI, and has asked this launcher to start processes";
+    assert_eq!(ended.err.matches(said).count(), 1, "{ended:?}");
+}
+
+/// Open MPI as a package of the Python registry; says so if it is not there.
+fn library_of_open_mpi() -> Option<PathBuf> {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| root().join("target"), PathBuf::from);
+    let library = target.join("peers/openmpi/lib/libmpi.so.40");
+    if !library.exists() {
+        let missing = library.display();
+        println!("skipped: there is no {missing} (cargo xtask peers --only openmpi)");
+        return None;
+    }
+    Some(library)
+}
+
+/// A script that loads Open MPI's library itself: nobody can make its ranks one job, so that it is said.
+#[test]
+fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
+    let Some(library) = library_of_open_mpi() else {
+        return;
+    };
+    let program = "import ctypes, sys, time; ctypes.CDLL(sys.argv[1]); print('loaded', flush=True); time.sleep(2)";
+    let start = |ranks: &str| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", ranks, "python3", "-c", program]);
+        run(command.arg(&library), Duration::from_secs(60))
+    };
+    let ended = start("2");
+    ended.expect_success();
+    let said = format!("{}, the library of Open MPI", library.display());
+    assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
+    assert_eq!(start("1").err, "", "one is right to be alone");
 }

@@ -138,8 +138,8 @@ fn ranks_have_the_usual_variables() {
     let names = "$PMI_RANK $PMI_SIZE $MPI_LOCALRANKID $MPI_LOCALNRANKS $OMPI_COMM_WORLD_RANK $OMPI_COMM_WORLD_SIZE $OMPI_COMM_WORLD_LOCAL_RANK $OMPI_COMM_WORLD_LOCAL_SIZE";
     let script = format!("echo usual {names}");
     let nested = format!("{} run -n 3 {rank} usual", weft.display());
-    // No way to a launcher, but these numbers.
-    let lonely = "env | grep -E '^(PMI_(FD|PORT|ID)|PMIX_|PMI2_|HYDI_|OMPI_MCA_)'; echo none";
+    // No way to another launcher, but these numbers.
+    let lonely = "env | grep -E '^(PMI_(PORT|ID)|PMIX_|PMI2_|HYDI_|OMPI_MCA_)'; echo none";
     for (words, expected) in [
         (&["-n", "3", "sh", "-c", &script][..], expected(3)),
         (&["-n", "3", &rank, "usual"], expected(3)),
@@ -149,6 +149,21 @@ fn ranks_have_the_usual_variables() {
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         assert_eq!(ended.sorted(), expected, "{ended:?}");
+    }
+}
+
+/// Ranks that know nothing of our protocol ask for their job by PMI, as the library of MPICH does.
+#[test]
+fn ranks_that_speak_pmi_are_served() {
+    let rank = rank();
+    let unaware = format!("env -u WEFT_RANK -u WEFT_JOB_FD -u WEFT_JOB {rank} exchange");
+    for wrapped in [format!("exec {unaware}"), format!("{unaware}; exit $?")] {
+        let ended = Job::new(&["-n", "4", "sh", "-c", &wrapped]).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        let expected: Vec<_> = (0..4)
+            .map(|rank| format!("rank {rank} heard all, is {rank} of 4 on one of 1"))
+            .collect();
+        assert_eq!(ended.sorted(), expected);
     }
 }
 

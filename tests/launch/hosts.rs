@@ -27,6 +27,12 @@ fn ranks_on_several_hosts_are_one_job() {
         let ended = job(&network, &words(&start, &[&rank, "exchange"])).run();
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         assert_eq!(ended.sorted(), expected(count), "{ended:?}");
+        // Those that know nothing of our protocol, and ask by PMI.
+        let unaware = "env -u WEFT_RANK -u WEFT_JOB_FD -u WEFT_JOB";
+        let unaware: Vec<_> = unaware.split(' ').chain([&*rank, "exchange"]).collect();
+        let ended = job(&network, &words(&start, &unaware)).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.sorted(), expected(count), "{ended:?}");
         // Every rank is on its host.
         let ended = job(
             &network,

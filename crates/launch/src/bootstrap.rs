@@ -14,8 +14,8 @@
 //! below a rank of ours, variables of a foreign launcher further up mean nothing. Nor do those that a rank of ours has
 //! for scripts to read (`PMI_RANK` and its kin): they are looked at by nobody here.
 //!
-//! Under a launcher that speaks PMI version 1 the ranks do among themselves what that launcher does not:
-//! [`pmi`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
+//! Under a launcher that speaks PMI version 1 or PMIx the ranks do among themselves what that launcher does not:
+//! [`pmi`], [`pmix`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
 //! that names it, never many copies of rank 0.
 //!
 //! # What every launcher gives
@@ -29,6 +29,7 @@ mod environment;
 mod foreign;
 mod hosts;
 pub mod pmi;
+mod pmix;
 mod singleton;
 
 use std::fmt;
@@ -220,10 +221,18 @@ pub fn join_from(
         return Ok(Box::new(builtin::Builtin::join(environment)?));
     }
     if variable(Names::JOB).is_none() {
-        if let Some(rank) = pmi::Pmi::join(variable)? {
+        // Where both are there, one was started within the other: descriptors show who came last, as PMIx servers close what they
+        // do not know.
+        let by_pmi = variable(pmix::RANK).is_none() || pmi::is_connected(variable);
+        if by_pmi && let Some(rank) = pmi::Pmi::join(variable)? {
             return Ok(Box::new(rank));
         }
-        if let Some(error) = foreign::find(variable) {
+        let reason = match pmix::Pmix::join(variable)? {
+            Some(Ok(rank)) => return Ok(Box::new(rank)),
+            Some(Err(reason)) => Some(reason),
+            None => None,
+        };
+        if let Some(error) = foreign::find(variable, reason.as_deref()) {
             return Err(error);
         }
     }

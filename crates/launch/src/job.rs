@@ -25,12 +25,14 @@
 //! | `supervisor` | the job, while it runs |
 //! | [`rank_hosts`] | what the job asks of whoever has its ranks; `local` and `remote` are the two that may |
 //! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
+//! | `foreign_libraries` | what ranks have loaded that does not learn of the job |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
 //! | `outcome` | the failure that counts, the exit code, the last line |
 //! | `inspection` | what is shown to who looks at the running job |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
 
 mod deadlock;
+mod foreign_libraries;
 mod frontend;
 mod inspection;
 mod local;

@@ -119,6 +119,22 @@ pub enum Refusal {
     Other,
 }
 
+impl Refusal {
+    /// Of a request that a launcher does not serve at all.
+    pub fn of(request: &JobRequest) -> Self {
+        match request {
+            JobRequest::Spawn(_) => Self::Spawn,
+            JobRequest::FindPort { .. } | JobRequest::ClosePort { .. } => Self::Port,
+            JobRequest::LookUp { .. } => Self::Name,
+            JobRequest::Publish { .. } | JobRequest::Unpublish { .. } => Self::Service,
+            JobRequest::World
+            | JobRequest::Heard
+            | JobRequest::OpenPort
+            | JobRequest::Introduce { .. } => Self::Other,
+        }
+    }
+}
+
 /// Processes that were started together: those of one `MPI_COMM_WORLD`.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct World {

@@ -15,10 +15,12 @@ use std::path::{Path, PathBuf};
 /// The library of the ABI of MPICH, which Weft has as well.
 const MPICH: &str = "libmpi.so.12";
 
+const OPEN_MPI: &str = "Open MPI";
+
 /// Libraries of other implementations, by the beginning of their names, and whose they are.
 const FOREIGN: [(&str, &str); 5] = [
-    ("libmpi.so.40", "Open MPI"),
-    ("libmpi.so.20", "Open MPI"),
+    ("libmpi.so.40", OPEN_MPI),
+    ("libmpi.so.20", OPEN_MPI),
     (MPICH, "MPICH or Intel MPI"),
     ("libmpich.so.", "MPICH"),
     ("libmpifort.so.12", "MPICH or Intel MPI"),
@@ -63,6 +65,33 @@ pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
     }
     let other = dynamic.found_first(MPICH, program)?;
     Some(foreign(library, whose, Some(other)))
+}
+
+/// The library of an implementation that no protocol of ours reaches, if a process has loaded one, and whose it is.
+pub fn foreign_library_of(process: u32) -> Option<(PathBuf, &'static str)> {
+    in_maps(&std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?)
+}
+
+/// … in a list of what a process has mapped.
+fn in_maps(maps: &str) -> Option<(PathBuf, &'static str)> {
+    maps.lines().find_map(|line| {
+        let path = Path::new(&line[line.find('/')?..]);
+        let name = path.file_name()?.to_str()?;
+        let mut known = FOREIGN.iter().filter(|(_, whose)| *whose == OPEN_MPI);
+        let (_, whose) = known.find(|(library, _)| name.starts_with(library))?;
+        Some((path.to_owned(), *whose))
+    })
+}
+
+/// Whether a program names a library of Weft, and finds that: it is a rank of ours then.
+pub fn names_our_library(program: &Path) -> bool {
+    let dynamic = File::open(program)
+        .ok()
+        .and_then(|file| Dynamic::read(&file));
+    dynamic.is_some_and(|dynamic| {
+        let names = |library: &str| dynamic.needed.iter().any(|name| name == library);
+        names("libmpi_abi.so.1") || names(MPICH) && dynamic.found_first(MPICH, program).is_none()
+    })
 }
 
 /// More than any program has; what claims more is not read.
@@ -214,6 +243,16 @@ mod tests {
             "{needed:?}"
         );
         assert_eq!(foreign_library(Path::new("/proc/self/exe"), None), None);
+    }
+
+    #[test]
+    fn a_library_is_found_among_what_a_process_has_mapped() {
+        let maps = "7f01-7f02 r-xp 00000000 08:01 2    /opt/mpich/lib/libmpi.so.12\n\
+                    7f03-7f04 r-xp 00000000 08:01 3    /opt/open mpi/lib/libmpi.so.40.40.11\n";
+        let found = in_maps(maps).expect("it is there");
+        let file = Path::new("/opt/open mpi/lib/libmpi.so.40.40.11");
+        assert_eq!((found.0.as_path(), found.1), (file, OPEN_MPI));
+        assert_eq!(in_maps("7f00-7f01 rw-p 00000000 00:00 0 [heap]"), None);
     }
 
     #[test]

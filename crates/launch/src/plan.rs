@@ -203,7 +203,11 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         program.environment.insert(Names::UNIVERSE.into(), text);
     }
     if total > 1 {
-        programs.iter().try_for_each(refuse_foreign)?;
+        for program in &programs {
+            if let Some(note) = check_library(program, Libraries::WithPmi)? {
+                eprintln!("weft: {note}");
+            }
+        }
     }
     line.profile.check().map_err(|text| error(2, text))?;
     Ok(Plan {
@@ -225,16 +229,33 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     })
 }
 
-/// A program of another implementation does not know our job: each rank would be a rank 0 of its own.
-fn refuse_foreign(program: &Program) -> Result<(), PlanError> {
+/// Which libraries of MPI a program may run with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Libraries {
+    /// Ours, and what is told its job over PMI.
+    WithPmi,
+    /// Ours.
+    Ours,
+}
+
+/// A program of another implementation does not know our job: each rank would be a rank 0 of its own. Unless its library asks by
+/// PMI, which is answered; then there is something to say.
+fn check_library(program: &Program, libraries: Libraries) -> Result<Option<String>, PlanError> {
     if program.words.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let ours = our_libraries();
     let Some(foreign) = linkage::foreign_library(&program.executable, ours.as_deref()) else {
-        return Ok(());
+        return Ok(None);
     };
     let (name, library, whose) = (program.words[0].display(), &foreign.library, foreign.whose);
+    if let (Some(file), Libraries::WithPmi) = (&foreign.before_ours, libraries) {
+        return Ok(Some(format!(
+            "the program {name} names the folder of its library of MPI (DT_RPATH) and runs over {}, that of {whose}, as a job by \
+             PMI; to run it over Weft, take the folder out (patchelf --remove-rpath)",
+            file.display()
+        )));
+    }
     let text = match &foreign.before_ours {
         None => format!(
             "the program {name} was linked with {library}, the library of {whose}: under this launcher each \
@@ -280,7 +301,7 @@ pub(crate) fn later(
         environment: environment.clone(),
         ranks: 0,
     };
-    refuse_foreign(&program)?;
+    check_library(&program, Libraries::Ours)?;
     Ok(program)
 }
 

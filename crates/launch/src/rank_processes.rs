@@ -15,10 +15,12 @@
 //! |---|---|
 //! | control socket | here: messages in, answers out ([`control`](crate::control)) |
 //! | lifeline | here, never written to: when this process ends, it closes, and the rank ends |
+//! | socket of PMI, of programs that may need it | here: questions in, answers out ([`pmi`]) |
 //! | standard output, standard error | the owner, to whom [`Started`] hands them |
 //!
 //! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
 
+mod pmi;
 mod spawn;
 
 use std::fs::File;
@@ -163,6 +165,8 @@ struct Rank {
     end_told: Option<u32>,
     /// What it has left is cleared: its place is free whatever happens.
     cleared: bool,
+    /// Over which it speaks PMI, if its program may have to.
+    pmi: Option<pmi::Connection>,
     /// A request of which the last piece has not come.
     request: Vec<u8>,
     /// … and what it waits for.
@@ -183,9 +187,16 @@ impl Rank {
             ended: None,
             end_told: None,
             cleared: false,
+            pmi: None,
             request: Vec::new(),
             waits: Vec::new(),
         }
+    }
+
+    /// … which may speak PMI over this socket.
+    fn with_pmi(mut self, socket: Option<OwnedFd>) -> Self {
+        self.pmi = socket.map(pmi::Connection::new);
+        self
     }
 
     /// Its number in the job.
@@ -266,6 +277,8 @@ pub struct RankProcesses {
     /// When this was prepared.
     prepared: Moment,
     exchange: Exchange,
+    /// What ranks have put that speak PMI.
+    pmi: pmi::Store,
     /// The ranks wait at a fence for those of other hosts.
     at_fence: bool,
     /// An abort was told: no other counts.
@@ -293,6 +306,7 @@ impl RankProcesses {
         Ok(Self {
             segment: segment::create(size)?,
             exchange: Exchange::new(local),
+            pmi: pmi::Store::new(others.as_ref())?,
             share,
             others,
             direct,
@@ -314,6 +328,7 @@ impl RankProcesses {
         let mut processes = Self {
             segment: segment::adopt(adopted.memory)?,
             exchange: Exchange::new(1),
+            pmi: pmi::Store::new(None)?,
             share,
             others: None,
             direct: true,
@@ -421,11 +436,12 @@ impl RankProcesses {
                 lifeline,
                 outputs,
                 profile,
+                pmi,
             } = spawned;
             self.profiles
                 .extend(profile.map(|memory| (numbers.rank, memory)));
-            self.ranks
-                .push(Rank::new(numbers, process, control, lifeline));
+            let rank = Rank::new(numbers, process, control, lifeline);
+            self.ranks.push(rank.with_pmi(pmi));
             started.push(Started {
                 rank: numbers.rank,
                 process,
@@ -455,6 +471,7 @@ impl RankProcesses {
             lifeline,
             outputs,
             profile,
+            pmi,
         } = Spawner::new(&self.segment.descriptor, self.direct)
             .and_then(|mut spawner| {
                 let cores = self.cores.get(local).unwrap_or(&FREE);
@@ -462,7 +479,7 @@ impl RankProcesses {
             })
             .map_err(|error| error.to_string())?;
         self.profiles.extend(profile.map(|memory| (rank, memory)));
-        self.ranks[local] = Rank::new(numbers, process, control, lifeline);
+        self.ranks[local] = Rank::new(numbers, process, control, lifeline).with_pmi(pmi);
         Ok(Started {
             rank,
             process,
@@ -521,11 +538,12 @@ impl RankProcesses {
             lifeline,
             outputs,
             profile,
+            pmi,
         } = Spawner::new(&self.segment.descriptor, false)
             .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null(), &FREE))?;
         self.profiles
             .extend(profile.map(|memory| (numbers.number(), memory)));
-        let rank = Rank::new(numbers, process, control, lifeline);
+        let rank = Rank::new(numbers, process, control, lifeline).with_pmi(pmi);
         match self.ranks.get_mut(place as usize) {
             Some(old) => *old = rank,
             None => self.ranks.push(rank),
@@ -646,6 +664,13 @@ impl RankProcesses {
         })
     }
 
+    /// The ranks, with their processes, that might load a library of MPI which is not ours, and have not begun with any.
+    pub fn silent(&self) -> impl Iterator<Item = (u32, u32)> {
+        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let silent = running.filter(|rank| rank.pmi.is_some() && !rank.initialised);
+        silent.map(|rank| (rank.number(), rank.process))
+    }
+
     /// As [`Watch::rest`](weft_fabric_shm::Watch::rest).
     pub fn rest(&self) -> Option<u64> {
         self.segment.watch.rest()
@@ -654,7 +679,11 @@ impl RankProcesses {
     /// The sockets over which something may come, with the number for [`listen`](Self::listen).
     pub fn controls(&self) -> impl Iterator<Item = (usize, &File)> {
         let all = self.ranks.iter().enumerate();
-        all.filter_map(|(local, rank)| Some((local, rank.control.as_ref()?)))
+        all.flat_map(|(local, rank)| {
+            let pmi = rank.pmi.as_ref().and_then(pmi::Connection::stream);
+            let sockets = rank.control.iter().chain(pmi);
+            sockets.map(move |socket| (local, socket))
+        })
     }
 
     /// Reads what a rank has to say. Questions are answered; what it tells comes back.
@@ -680,6 +709,7 @@ impl RankProcesses {
                 self.ranks[local].answer(&answer);
             }
         }
+        events.extend(self.listen_to_pmi(local));
         events
     }
 
@@ -756,25 +786,32 @@ impl RankProcesses {
                 },
             },
             Message::Fence => {
-                // Who waits at one already does not come to another.
-                if !self.at_fence
-                    && let Some(values) = self.exchange.arrive(local as u32)
-                {
-                    self.at_fence = true;
-                    match &self.others {
-                        Some(_) => events.push(Event::Fence { values }),
-                        None => self.let_through(),
-                    }
-                }
+                self.arrive(local, events);
                 return None;
             }
         })
     }
 
+    /// A rank has come to a fence.
+    fn arrive(&mut self, local: usize, events: &mut Vec<Event>) {
+        // Who waits at one already does not come to another.
+        if !self.at_fence
+            && let Some(values) = self.exchange.arrive(local as u32)
+        {
+            self.at_fence = true;
+            match &self.others {
+                Some(_) => events.push(Event::Fence { values }),
+                None => self.let_through(),
+            }
+        }
+    }
+
     fn let_through(&mut self) {
         self.at_fence = false;
-        for rank in &self.ranks {
-            rank.answer(&Answer::Taken);
+        for local in 0..self.ranks.len() {
+            if !self.let_through_pmi(local) {
+                self.ranks[local].answer(&Answer::Taken);
+            }
         }
     }
 
@@ -789,6 +826,7 @@ impl RankProcesses {
         }
         for value in values {
             self.exchange.keep(value);
+            self.pmi.keep(value);
         }
         Ok(())
     }
@@ -897,9 +935,9 @@ impl RankProcesses {
 
 /// Raises the limit of descriptors if it does not suffice for so many ranks, or agents that have them.
 pub fn make_room(ranks: u32) {
-    // Four each, and more while one is started. Ranks inherit the limit, and some programs mind a large
+    // Four each, five with PMI, and more while one is started. Ranks inherit the limit, and some programs mind a large
     // one: only if it must be.
-    let wanted = 4 * u64::from(ranks) + 64;
+    let wanted = 5 * u64::from(ranks) + 64;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     if limit.current.is_some_and(|limit| limit < wanted) {
         // If it cannot be, the start of a rank will say so.

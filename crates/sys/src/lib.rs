@@ -25,6 +25,7 @@
 //!   call_site   which line of the program has called
 //!   socket      streams and lent memory                        interfaces: addresses of this host
 //!   symbols     which functions the program is linked with
+//!   pmix        the library of launchers that speak PMIx
 //! ```
 //!
 //! Each function is safe unless it says why not. Errors are [`std::io::Error`] that carry the call,
@@ -58,6 +59,7 @@ pub mod netns;
 pub mod packet;
 pub mod passing;
 pub mod patience;
+pub mod pmix;
 pub mod poll;
 pub mod probe;
 pub mod process;

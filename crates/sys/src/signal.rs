@@ -226,14 +226,8 @@ impl AsFd for Signals {
     }
 }
 
-/// Starts a thread that takes no signals: the handlers of the program run where they always did.
-///
-/// # Errors
-/// If no thread can be started.
-pub fn spawn_without_signals(
-    name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> io::Result<std::thread::JoinHandle<()>> {
+/// Runs something during which this thread takes no signals, nor do threads that it starts.
+pub fn without_signals<T>(body: impl FnOnce() -> T) -> T {
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: both sets are ours; the first call fills one, the second reads it and fills the other. A
@@ -242,12 +236,23 @@ pub fn spawn_without_signals(
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr())
     };
-    let thread = std::thread::Builder::new().name(name.into()).spawn(body);
+    let answer = body();
     if blocked == 0 {
         // SAFETY: the set was filled by the successful call above.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
     }
-    thread
+    answer
+}
+
+/// Starts a thread that takes no signals: the handlers of the program run where they always did.
+///
+/// # Errors
+/// If no thread can be started.
+pub fn spawn_without_signals(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> io::Result<std::thread::JoinHandle<()>> {
+    without_signals(|| std::thread::Builder::new().name(name.into()).spawn(body))
 }
 
 #[cfg(test)]

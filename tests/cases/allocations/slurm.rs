@@ -13,6 +13,11 @@ use weft_tests::{Ended, run};
 /// How long the daemons may take to find each other.
 const START: Duration = Duration::from_secs(60);
 
+/// What Slurm speaks PMIx with, and where PMIx's library is, by which name.
+const PLUGIN: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm/mpi_pmix.so";
+const PMIX: &str = "/usr/lib/x86_64-linux-gnu/pmix2/lib";
+const NAMED: &str = "libpmix.so.2";
+
 pub struct Slurm {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
@@ -44,6 +49,7 @@ impl Slurm {
             _turn: turn,
         };
         slurm.configure();
+        slurm.complete_pmix();
         slurm.daemon("slurmctld", &["-D", "-c"]);
         slurm.daemon("slurmd", &["-D", "-N", "n1"]);
         slurm.daemon("slurmd", &["-D", "-N", "n2"]);
@@ -56,6 +62,28 @@ impl Slurm {
                 _ => assert!(begun.elapsed() < START, "Slurm does not start: {ended:?}"),
             }
         }
+    }
+
+    /// Whether `srun --mpi=pmix` can work here; says so if it cannot.
+    pub fn speaks_pmix() -> bool {
+        let there = Path::new(PLUGIN).exists() && Path::new(PMIX).join(NAMED).exists();
+        if !there {
+            println!("skipped: there is no {PLUGIN}, or no {NAMED} (apt-get install libpmix2)");
+        }
+        there
+    }
+
+    /// Slurm looks for PMIx's library by a name that stands in Debian's package for developers only. Its daemons, and what they
+    /// start, see a folder that has it.
+    fn complete_pmix(&self) {
+        let folder = Path::new(PMIX);
+        if !Self::speaks_pmix() || folder.join("libpmix.so").exists() {
+            return;
+        }
+        let mut copy = self.command("cp");
+        run(copy.args(["-a", PMIX, "pmix"]), START).expect_success();
+        let link = self.folder.path().join("pmix/libpmix.so");
+        std::os::unix::fs::symlink(NAMED, link).expect("a link");
     }
 
     fn configure(&self) {
@@ -79,7 +107,7 @@ impl Slurm {
              ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSelectType=select/cons_tres\n\
              SelectTypeParameters=CR_Core\nSchedulerType=sched/builtin\nReturnToService=2\nMpiDefault=none\n\
              JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
-             SlurmdParameters=config_overrides\nKillWait=2\n\
+             TmpFS={folder}/%n\nSlurmdParameters=config_overrides\nKillWait=2\n\
              NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
              NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
              PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP\n",
@@ -108,8 +136,13 @@ impl Slurm {
     }
 
     fn daemon(&mut self, name: &str, words: &[&str]) {
-        let started = self
-            .command(&format!("/usr/sbin/{name}"))
+        let mut command = self.command(&format!("/usr/sbin/{name}"));
+        if self.folder.path().join("pmix").exists() {
+            command = self.command("unshare");
+            let enter = format!("mount --bind pmix {PMIX} && exec /usr/sbin/{name} \"$@\"");
+            command.args(["--mount", "sh", "-c", &enter, name]);
+        }
+        let started = command
             .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

@@ -11,7 +11,7 @@ use super::control_socket::ControlSocket;
 
 use super::environment::{Names, RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
-use super::{BootstrapError, Launcher};
+use super::{BootstrapError, Launcher, pmi};
 use crate::binding::parse_ranges;
 use crate::control::{Answer, Message, Told};
 use crate::inspection::counters::CounterPlaces;
@@ -51,6 +51,7 @@ impl Builtin {
         let control = take(environment.control)?;
         let lifeline = take(environment.lifeline)?;
         come_to_cores();
+        leave_pmi();
         lifeline::tie(&lifeline).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => taken(&environment, &error),
             _ => gone(&environment, &error.to_string()),
@@ -109,6 +110,14 @@ fn come_to_cores() {
     let near = std::env::var(Names::CORES).ok();
     if let Some(near) = near.and_then(|near| parse_ranges(&near).ok()) {
         let _ = cores::come_to(&near);
+    }
+}
+
+/// Keeps the way for libraries that speak PMI from what this rank starts: that is no rank.
+fn leave_pmi() {
+    let number = std::env::var(pmi::DESCRIPTOR).ok();
+    if let Some(number) = number.and_then(|number| number.parse().ok()) {
+        let _ = descriptor::inherited(number);
     }
 }
 

@@ -44,6 +44,7 @@ pub(crate) const VARIABLES: &[&str] = &[
     Names::UNIVERSE,
     Names::CORES,
     Names::PROFILE_DESCRIPTOR,
+    pmi::DESCRIPTOR,
 ];
 
 /// Whether a variable says to a program that a foreign launcher started it: not to be inherited by

@@ -29,7 +29,7 @@ fn without_pmi(rank: Option<&str>, size: Option<&str>) -> BootstrapError {
         }
         _ => BootstrapError::new(format!(
             "srun has started this program {} times without a way for its tasks to find each other: start it by \
-             srun --mpi=pmi2, or once by Weft's mpiexec within the allocation (salloc or sbatch). To run it alone on purpose, \
+             srun --mpi=pmix or srun --mpi=pmi2, or once by Weft's mpiexec within the allocation (salloc or sbatch). To run it alone on purpose, \
              remove SLURM_PROCID from its environment",
             size.unwrap_or("several")
         )),
@@ -40,7 +40,8 @@ fn without_pmi(rank: Option<&str>, size: Option<&str>) -> BootstrapError {
 const SIGNS: [Sign; 4] = [
     Sign {
         shows: &["OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"],
-        and: "",
+        // Which a rank removes that has joined: what it starts is no rank.
+        and: "PMIX_RANK",
         sizes: &["OMPI_COMM_WORLD_SIZE"],
         ranks: &["OMPI_COMM_WORLD_RANK"],
         who: "the mpiexec of Open MPI",
@@ -68,8 +69,11 @@ const SIGNS: [Sign; 4] = [
     },
 ];
 
-/// The error, if a foreign launcher has started several of us.
-pub(crate) fn find(variable: &dyn Fn(&str) -> Option<String>) -> Option<BootstrapError> {
+/// The error, if a foreign launcher has started several of us. `reason` says why its job could not be joined, if that was tried.
+pub(crate) fn find(
+    variable: &dyn Fn(&str) -> Option<String>,
+    reason: Option<&str>,
+) -> Option<BootstrapError> {
     SIGNS.iter().find_map(|sign| {
         let shown = sign
             .shows
@@ -91,9 +95,10 @@ pub(crate) fn find(variable: &dyn Fn(&str) -> Option<String>) -> Option<Bootstra
         let rank = first(sign.ranks).map_or(String::new(), |rank| format!(" as process {rank}"));
         let of = size.as_ref().map_or(String::new(), |size| format!(" of {size}"));
         let ranks = size.as_deref().unwrap_or("N");
+        let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
         Some(BootstrapError::new(format!(
             "this process was started{rank}{of} by {who} ({name}={value}), which has set up no job \
-             that Weft can join: each process would be a rank 0 of its own. Start the program with \
+             that Weft can join{reason}: each process would be a rank 0 of its own. Start the program with \
              Weft's mpiexec: weft run -n {ranks} PROGRAM. To run it alone on purpose, remove {name} \
              from its environment",
             who = sign.who
@@ -106,10 +111,13 @@ mod tests {
     use super::*;
 
     fn found(variables: &[(&str, &str)]) -> Option<String> {
-        find(&|name| {
-            let variable = variables.iter().find(|(known, _)| *known == name)?;
-            Some(variable.1.to_owned())
-        })
+        find(
+            &|name| {
+                let variable = variables.iter().find(|(known, _)| *known == name)?;
+                Some(variable.1.to_owned())
+            },
+            Some("as they say"),
+        )
         .map(|error| error.to_string())
     }
 
@@ -134,7 +142,9 @@ mod tests {
         for (variables, named) in table {
             let error = found(variables).expect("foreign");
             assert!(
-                error.contains(named) && error.contains("weft run -n"),
+                error.contains(named)
+                    && error.contains("weft run -n")
+                    && error.contains("as they say"),
                 "{error}"
             );
         }

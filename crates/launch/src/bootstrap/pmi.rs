@@ -21,10 +21,10 @@
 pub mod client;
 pub mod line;
 mod share;
-mod watch;
+pub(super) mod watch;
 
 use std::fs;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,6 +61,10 @@ pub const VARIABLES: [&str; 8] = [
 /// More ranks than this are a mistake of the launcher.
 const MOST_RANKS: u32 = 1 << 20;
 
+/// Why nothing can be asked.
+pub(super) const OVER: &str =
+    "MPI was finalised, and the launcher was told so: nothing can be asked any more";
+
 /// Most pieces of a value, where a launcher takes the shortest values that [`Client::begin`] allows.
 const PIECES: usize = 2 * VALUE_LIMIT / 23 + 1;
 
@@ -75,6 +79,21 @@ pub struct Pmi {
     connection: Arc<Mutex<Connection>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+}
+
+/// What a launcher keeps for its ranks, and how they wait for each other.
+pub(super) trait Store {
+    /// Publishes a value of this rank.
+    fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
+
+    /// Waits until all ranks have come here; what they have put before can be read then.
+    fn fence(&mut self) -> Result<(), BootstrapError>;
+
+    /// What a rank has published.
+    fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+
+    /// What ends when the launcher is gone. `None` if this process is ended then by other means.
+    fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
 
 /// The way to the launcher.
@@ -106,6 +125,36 @@ impl Connection {
         self.client.say(&abort_line(code))
     }
 
+    fn put_text(&mut self, key: &str, value: &str) -> Result<(), BootstrapError> {
+        if key.len() > self.limits.name || value.len() > self.limits.value {
+            return Err(BootstrapError::new(format!(
+                "the launcher takes names of {} and values of {} bytes; '{key}' needs {} and {}",
+                self.limits.name,
+                self.limits.value,
+                key.len(),
+                value.len()
+            )));
+        }
+        let line = PmiLine::new("put")
+            .with("kvsname", &self.store)
+            .with("key", key)
+            .with("value", value);
+        self.client.request(&line, "put_result").map(drop)
+    }
+
+    fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
+        let line = PmiLine::new("get")
+            .with("kvsname", &self.store)
+            .with("key", key);
+        let answer = self.client.ask(&line, "get_result")?;
+        Ok(match answer.get("rc") {
+            None | Some("0") => answer.get("value").map(str::to_owned),
+            Some(_) => None,
+        })
+    }
+}
+
+impl Store for Connection {
     fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
         let text = hex(value);
         // A value that is longer than the launcher takes goes in pieces: name.0, name.1, …
@@ -124,23 +173,6 @@ impl Connection {
             self.put_text(&key_of(rank, name, 0), "1:")?;
         }
         Ok(())
-    }
-
-    fn put_text(&mut self, key: &str, value: &str) -> Result<(), BootstrapError> {
-        if key.len() > self.limits.name || value.len() > self.limits.value {
-            return Err(BootstrapError::new(format!(
-                "the launcher takes names of {} and values of {} bytes; '{key}' needs {} and {}",
-                self.limits.name,
-                self.limits.value,
-                key.len(),
-                value.len()
-            )));
-        }
-        let line = PmiLine::new("put")
-            .with("kvsname", &self.store)
-            .with("key", key)
-            .with("value", value);
-        self.client.request(&line, "put_result").map(drop)
     }
 
     fn fence(&mut self) -> Result<(), BootstrapError> {
@@ -177,15 +209,8 @@ impl Connection {
         value.map(Some).ok_or_else(wrong)
     }
 
-    fn get_text(&mut self, key: &str) -> Result<Option<String>, BootstrapError> {
-        let line = PmiLine::new("get")
-            .with("kvsname", &self.store)
-            .with("key", key);
-        let answer = self.client.ask(&line, "get_result")?;
-        Ok(match answer.get("rc") {
-            None | Some("0") => answer.get("value").map(str::to_owned),
-            Some(_) => None,
-        })
+    fn launcher(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.client.as_fd())
     }
 }
 
@@ -233,6 +258,14 @@ fn number(
 fn is_task_of_srun(variable: &dyn Fn(&str) -> Option<String>, rank: u32) -> bool {
     let task = variable("SLURM_PROCID").and_then(|task| task.parse().ok());
     task == Some(rank) && variable("HYDI_CONTROL_FD").is_none()
+}
+
+/// Whether the descriptor that the variables name is a socket.
+pub(super) fn is_connected(variable: &dyn Fn(&str) -> Option<String>) -> bool {
+    let number = variable(DESCRIPTOR).and_then(|text| text.parse::<RawFd>().ok());
+    let path = number.map(|number| format!("/proc/self/fd/{number}"));
+    let target = path.and_then(|path| fs::read_link(path).ok());
+    target.is_some_and(|target| target.to_string_lossy().starts_with("socket:"))
 }
 
 impl Pmi {
@@ -291,9 +324,7 @@ impl Pmi {
     ) -> Result<T, BootstrapError> {
         let mut connection = open(&self.connection);
         if connection.over {
-            return Err(BootstrapError::new(
-                "MPI was finalised, and the launcher was told so: nothing can be asked any more",
-            ));
+            return Err(BootstrapError::new(OVER));
         }
         let system = |error: std::io::Error| BootstrapError::new(error.to_string());
         let tied = std::mem::take(&mut connection.tied);
@@ -313,8 +344,8 @@ fn abort_line(code: i32) -> PmiLine {
 }
 
 /// Finds out who is where, and gets the memory of this host.
-fn find_others(
-    connection: &mut Connection,
+pub(super) fn find_others(
+    connection: &mut impl Store,
     rank: u32,
     size: u32,
 ) -> Result<(HostMap, Key, OwnedFd, Vec<Neighbour>), BootstrapError> {
@@ -361,12 +392,12 @@ fn find_others(
         let memory = segment::create(weft_fabric_shm::JobSize::of(local))
             .map_err(system)?
             .descriptor;
-        let others = listener.hand_out(&memory, &key, local - 1, &connection.client)?;
+        let others = listener.hand_out(&memory, &key, local - 1, connection.launcher())?;
         (memory, others)
     } else {
         drop(listener);
         let name = &listeners[lowest as usize];
-        let (memory, socket) = share::fetch(name, &key, rank, &connection.client)?;
+        let (memory, socket) = share::fetch(name, &key, rank, connection.launcher())?;
         (memory, vec![Neighbour::new(lowest, socket)])
     };
     Ok((hosts, key, memory, neighbours))
@@ -427,18 +458,8 @@ impl Launcher for Pmi {
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        let refusal = match request {
-            JobRequest::Spawn(_) => Refusal::Spawn,
-            JobRequest::FindPort { .. } | JobRequest::ClosePort { .. } => Refusal::Port,
-            JobRequest::LookUp { .. } => Refusal::Name,
-            JobRequest::Publish { .. } | JobRequest::Unpublish { .. } => Refusal::Service,
-            JobRequest::World
-            | JobRequest::Heard
-            | JobRequest::OpenPort
-            | JobRequest::Introduce { .. } => Refusal::Other,
-        };
         Ok(JobAnswer::refuse(
-            refusal,
+            Refusal::of(request),
             "this job was started by a launcher that speaks PMI version 1 (hydra, for example), over which Weft \
              starts no further processes and keeps no ports and names; start it by Weft's own mpiexec",
         ))
@@ -454,25 +475,16 @@ impl Launcher for Pmi {
             let _ = process::signal(process::id(), process::SIGKILL);
         }
         drop(connection);
-        // The lowest rank of a host watches all others there, the second lowest the lowest.
-        if self.local_rank() < 2 && !self.neighbours.is_empty() {
-            let connection = Arc::clone(&self.connection);
-            let host = name_of_this_host();
-            let lost = move |rank| {
-                let mut connection = open(&connection);
-                // Who has finalised has no say in it any more.
-                if connection.over {
-                    return;
-                }
-                eprintln!(
-                    "weft: rank {rank} on host {host} has ended without MPI_Finalize; the job ends"
-                );
+        let connection = Arc::clone(&self.connection);
+        watch::begin(&self.neighbours, self.local_rank(), move |lost| {
+            let mut connection = open(&connection);
+            // Who has finalised has no say in it any more.
+            if !connection.over {
+                eprintln!("weft: {lost}");
                 // The connection stays a lifeline: the launcher may be gone, and the rank with it.
                 let _ = connection.client.say(&abort_line(1));
-            };
-            // Without a thread it is as without a watch: a launcher that tells us will do.
-            let _ = watch::begin(Arc::clone(&self.neighbours), lost);
-        }
+            }
+        });
     }
 
     fn finalised(&self) {

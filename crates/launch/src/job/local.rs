@@ -10,6 +10,7 @@ use weft_sys::poll::{Interest, PollFd};
 use weft_sys::process::SIGSTOP;
 
 use super::deadlock::{self, DeadlockWatch, Standstill};
+use super::foreign_libraries::ForeignLibraries;
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
@@ -30,6 +31,7 @@ pub struct LocalHost<'a> {
     spawning: Spawning,
     /// `None` if nobody is to find out.
     deadlock: Option<DeadlockWatch>,
+    foreign: ForeignLibraries,
 }
 
 impl<'a> LocalHost<'a> {
@@ -56,6 +58,7 @@ impl<'a> LocalHost<'a> {
                 spawning: Spawning::with(worlds),
                 processes,
                 deadlock,
+                foreign: ForeignLibraries::new(1, Instant::now()),
             });
         }
         // What a single rank writes needs not be sorted.
@@ -65,6 +68,7 @@ impl<'a> LocalHost<'a> {
             spawning: Spawning::new(plan),
             processes: RankProcesses::prepare(share, None, direct)?,
             deadlock,
+            foreign: ForeignLibraries::new(size, Instant::now()),
         })
     }
 }
@@ -98,7 +102,7 @@ impl LocalHost<'_> {
                         plan,
                         processes,
                         spawning,
-                        deadlock: _,
+                        ..
                     } = self;
                     events.extend(spawning.serve(plan, processes, rank, request));
                 }
@@ -169,10 +173,14 @@ impl RankHosts for LocalHost<'_> {
     fn next_look(&self) -> Option<Instant> {
         let deadlock = self.deadlock.as_ref();
         let deadlock = deadlock.and_then(DeadlockWatch::next_look);
-        [self.spawning.next_look(), deadlock]
-            .into_iter()
-            .flatten()
-            .min()
+        [
+            self.spawning.next_look(),
+            deadlock,
+            self.foreign.next_look(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn proceed(&mut self, ready: &[(Token, bool)], _held_up: bool) -> Vec<Event> {
@@ -192,6 +200,8 @@ impl RankHosts for LocalHost<'_> {
         if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), processes)) {
             events.extend(self.tell_deadlock(&found));
         }
+        let foreign = self.foreign.look(Instant::now(), &self.processes);
+        events.extend(foreign.map(Event::Note));
         events
     }
 

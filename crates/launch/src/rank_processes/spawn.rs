@@ -1,17 +1,20 @@
 //! Start of a rank: its process, and the descriptors that tie it to its launcher.
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use weft_sys::descriptor::{self, Carries};
 use weft_sys::{process, signal};
 
 use crate::binding::{self, RankCores};
-use crate::bootstrap::Names;
+use crate::bootstrap::{Names, pmi};
+use crate::linkage;
 use crate::plan::Program;
 use crate::profile::ProfileMemory;
 use crate::signals::HANDLED;
@@ -28,6 +31,8 @@ pub struct Spawned {
     pub outputs: Option<[File; 2]>,
     /// The memory of its profile, if it was asked for.
     pub profile: Option<ProfileMemory>,
+    /// The socket over which it may speak PMI.
+    pub pmi: Option<OwnedFd>,
 }
 
 /// The numbers of a rank, as its process is told them.
@@ -68,8 +73,8 @@ impl RankNumbers {
 
 impl RankNumbers {
     /// The variables from which scripts and programs read their numbers under the launchers of MPICH and Open MPI. A
-    /// rank has them for its whole life. They name no way to a launcher (`PMI_FD`, `PMI_PORT`, `PMIX_…` do), so that
-    /// no other library of MPI begins to talk to one.
+    /// rank has them for its whole life. They name no way to a launcher: that does `PMI_FD`, beside them, for
+    /// programs that may need it.
     fn usual_variables(&self) -> [(&'static str, String); 8] {
         [
             ("PMI_RANK", self.rank),
@@ -92,6 +97,8 @@ pub struct Spawner<'a> {
     job: OsString,
     /// The ranks write where we do: there is only one, and nothing needs to be sorted.
     direct: bool,
+    /// Which programs may speak PMI, of those that were started.
+    pmi: HashMap<PathBuf, bool>,
 }
 
 impl<'a> Spawner<'a> {
@@ -106,6 +113,7 @@ impl<'a> Spawner<'a> {
             memory,
             job: process::id().to_string().into(),
             direct,
+            pmi: HashMap::new(),
         })
     }
 
@@ -124,7 +132,7 @@ impl<'a> Spawner<'a> {
         self.spawn(numbers, program, input, cores).map_err(|error| {
             let remedy = match weft_sys::error::errno(&error) {
                 Some(libc::EMFILE) => {
-                    "; a rank takes four descriptors here: raise the limit (ulimit -n)"
+                    "; a rank takes up to five descriptors here: raise the limit (ulimit -n)"
                 }
                 Some(libc::EAGAIN) => "; the limit of processes is reached: raise it (ulimit -u)",
                 _ => "",
@@ -148,6 +156,7 @@ impl<'a> Spawner<'a> {
             descriptor::set_close_on_exec(inherited, false)?;
         }
         let profile = ProfileMemory::of(&program.environment)?;
+        let mut pmi = None;
         let mut command = Command::new(&program.executable);
         if let Some(folder) = &program.folder {
             command.current_dir(folder);
@@ -182,6 +191,14 @@ impl<'a> Spawner<'a> {
             let several_hosts = u32::from(several_hosts);
             command.env(Names::PLACE, format!("{number} {slot} {several_hosts}"));
         }
+        // Of later processes other libraries know nothing.
+        if numbers.place.is_none() && self.may_speak_pmi(&program.executable) {
+            let (ours, theirs) = descriptor::socket_pair(Carries::Bytes)?;
+            descriptor::set_nonblocking(&ours, true)?;
+            let number = descriptor::hand_over(&mut command, theirs);
+            command.env(pmi::DESCRIPTOR, number.to_string());
+            pmi = Some(ours);
+        }
         if let Some(profile) = &profile {
             let number = descriptor::hand_over(&mut command, profile.share()?);
             command.env(Names::PROFILE_DESCRIPTOR, number.to_string());
@@ -215,7 +232,17 @@ impl<'a> Spawner<'a> {
             lifeline,
             outputs,
             profile,
+            pmi,
         })
+    }
+
+    /// Whether a program may run over a library that speaks PMI: one that does not name ours. What scripts load, nobody knows.
+    fn may_speak_pmi(&mut self, program: &Path) -> bool {
+        if !self.pmi.contains_key(program) {
+            let speaks = !linkage::names_our_library(program);
+            self.pmi.insert(program.to_owned(), speaks);
+        }
+        self.pmi[program]
     }
 }
 

@@ -91,7 +91,7 @@ impl SegmentListener {
         memory: &impl AsFd,
         key: &Key,
         others: u32,
-        launcher: &impl AsFd,
+        launcher: Option<BorrowedFd<'_>>,
     ) -> Result<Vec<Neighbour>, BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
         let mut candidates = Candidates {
@@ -103,6 +103,8 @@ impl SegmentListener {
             served: Vec::new(),
         };
         let mut rests_until: Option<Instant> = None;
+        // A listener has no end.
+        let launcher = launcher.unwrap_or_else(|| self.socket.as_fd());
         while candidates.served.len() < others as usize {
             // Who waits keeps the listener readable, also while nobody can be let in.
             let now = Instant::now();
@@ -113,7 +115,7 @@ impl SegmentListener {
             };
             let mut entries = vec![
                 PollFd::new(&self.socket, listening),
-                PollFd::new(launcher, Interest::Nothing),
+                PollFd::new(&launcher, Interest::Nothing),
             ];
             let waiting = candidates.waiting.iter();
             entries.extend(waiting.map(|(_, candidate)| PollFd::new(candidate, Interest::Read)));
@@ -260,7 +262,7 @@ pub fn fetch(
     name: &str,
     key: &Key,
     own: u32,
-    launcher: &impl AsFd,
+    launcher: Option<BorrowedFd<'_>>,
 ) -> Result<(OwnedFd, OwnedFd), BootstrapError> {
     let socket = messages().map_err(system)?;
     let address = address(name).map_err(system)?;
@@ -284,13 +286,12 @@ pub fn fetch(
     }
     let shown = [key.as_bytes(), &own.to_le_bytes()[..]].concat();
     passing::send(&socket, &shown, &[]).map_err(system)?;
-    let mut entries = [
-        PollFd::new(&socket, Interest::Read),
-        PollFd::new(launcher, Interest::Nothing),
-    ];
+    let mut entries = vec![PollFd::new(&socket, Interest::Read)];
+    let launcher = launcher.iter();
+    entries.extend(launcher.map(|launcher| PollFd::new(launcher, Interest::Nothing)));
     let left = deadline.saturating_duration_since(Instant::now());
     poll::wait(&mut entries, Some(left)).map_err(system)?;
-    if entries[1].ended() {
+    if entries.get(1).is_some_and(PollFd::ended) {
         return Err(launcher_gone());
     }
     let (_, mut found) = passing::receive(&socket, &mut [0; 8]).map_err(system)?;
@@ -331,7 +332,7 @@ mod tests {
         let name = listener.name().to_owned();
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
         let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
-        let launcher = &launcher;
+        let launcher = Some(launcher.as_fd());
         thread::scope(|scope| {
             let idle = messages().expect("sockets");
             connect(&idle, &address(&name).expect("a name")).expect("listens");
@@ -376,7 +377,7 @@ mod tests {
             passing::send(socket, &shown, &[]).expect("there is room");
         }
         listener
-            .hand_out(&file.as_fd(), &key, RANKS, &launcher)
+            .hand_out(&file.as_fd(), &key, RANKS, Some(launcher.as_fd()))
             .expect("all have come");
         for socket in ranks {
             let (_, found) = passing::receive(&socket, &mut [0; 8]).expect("an answer");
@@ -392,11 +393,12 @@ mod tests {
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
         let (launcher, other) = socket_pair(Carries::Bytes).expect("sockets");
         drop(other);
+        let launcher = Some(launcher.as_fd());
         let begun = Instant::now();
         for error in [
-            fetch(&name, &key, 1, &launcher).expect_err("nobody answers"),
+            fetch(&name, &key, 1, launcher).expect_err("nobody answers"),
             listener
-                .hand_out(&file.as_fd(), &key, 1, &launcher)
+                .hand_out(&file.as_fd(), &key, 1, launcher)
                 .map(drop)
                 .expect_err("nobody comes"),
         ] {

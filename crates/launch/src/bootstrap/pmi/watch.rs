@@ -11,7 +11,6 @@
 //!
 //! A rank that is alone on its host is missed by those on other hosts that talk to it, when its connections are gone.
 
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -19,6 +18,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::process::ProcessHandle;
 use weft_sys::{passing, signal};
+
+use super::super::hosts::name_of_this_host;
 
 /// What is said before an end in order.
 const GOODBYE: &[u8] = b"g";
@@ -68,21 +69,29 @@ pub fn part(neighbours: &[Neighbour]) {
     neighbours.iter().for_each(Neighbour::part);
 }
 
-/// Waits in a thread of its own for one that ends without goodbye, and hands its rank to `lost`. The thread ends when all
-/// have said goodbye.
-///
-/// # Errors
-/// If no thread can be started.
+/// Begins the watch of the rank with this number among those of its host: a thread, if it is one that watches. Of one that ends
+/// without goodbye `end` is told by name: to say it and to have the launcher end the job, unless this rank has finalised itself. The
+/// thread ends when all have said goodbye.
 pub fn begin(
-    neighbours: Arc<Vec<Neighbour>>,
-    lost: impl FnOnce(u32) + Send + 'static,
-) -> io::Result<()> {
+    neighbours: &Arc<Vec<Neighbour>>,
+    local_rank: u32,
+    end: impl FnOnce(&str) + Send + 'static,
+) {
+    // The lowest rank of a host watches all others there, the second lowest the lowest.
+    if local_rank >= 2 || neighbours.is_empty() {
+        return;
+    }
+    let neighbours = Arc::clone(neighbours);
+    let host = name_of_this_host();
     let watch = move || {
         if let Some(rank) = first_lost(&neighbours) {
-            lost(rank);
+            end(&format!(
+                "rank {rank} on host {host} has ended without MPI_Finalize; the job ends"
+            ));
         }
     };
-    signal::spawn_without_signals("weft-watch", watch).map(drop)
+    // Without a thread it is as without a watch: a launcher that tells us will do.
+    let _ = signal::spawn_without_signals("weft-watch", watch);
 }
 
 /// The first that ends without goodbye; `None` if all have said it, or nothing can be waited for.

@@ -32,7 +32,12 @@ use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
 
 /// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 3] = ["weft-progress", "weft-watch", "weft futures"];
+const PASSIVE: [&str; 4] = [
+    "weft-progress",
+    "weft-watch",
+    "weft futures",
+    "weft-profile",
+];
 
 /// The inquiry under way, and who hears the answer.
 #[derive(Default)]

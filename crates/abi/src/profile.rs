@@ -457,19 +457,20 @@ impl Recorder {
 
 impl WaitListener for Recorder {
     fn begun(&self) -> BegunWait {
-        let token = area::take_current();
-        let is_recorded = token != Token::NONE;
-        area::begin_wait(is_recorded);
+        let token = area::begin_wait();
         BegunWait {
             call: token.0 as usize,
-            time: if is_recorded { self.now() } else { 0 },
+            time: match token {
+                // Only long sleeps of a call that is left out are told.
+                Token::NONE => 0,
+                _ => self.now(),
+            },
         }
     }
 
     fn ended(&self, wait: BegunWait, awaited: Awaits) {
         let token = Token(wait.call as u64);
-        area::set_current(token);
-        let (slept, since) = area::take_slept();
+        let (slept, since) = area::end_wait(token);
         let Some(site) = token.site() else {
             if slept != 0 {
                 self.note_sleep((slept, since), awaited);

@@ -98,9 +98,13 @@ pub fn set_current(token: Token) {
     HERE.with(|here| here.token.set(token.0));
 }
 
-/// The call that the calling thread is in; it is in none from now on: it may run another fiber.
-pub fn take_current() -> Token {
-    HERE.with(|here| Token(here.token.replace(0)))
+/// The call that the calling thread is in, which begins to wait; it is in none from now on: it may run another fiber.
+pub fn begin_wait() -> Token {
+    HERE.with(|here| {
+        let token = Token(here.token.replace(0));
+        here.is_recorded.set(token != Token::NONE);
+        token
+    })
 }
 
 /// The calling thread has waited for a sender that its call will know.
@@ -110,11 +114,6 @@ pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
         here.unknown
             .set((before + ticks, slept_before + slept, context));
     });
-}
-
-/// The calling thread begins to wait, in a call that is recorded or not.
-pub fn begin_wait(is_recorded: bool) {
-    HERE.with(|here| here.is_recorded.set(is_recorded));
 }
 
 /// The calling thread has slept. Whether a timeline tells that.
@@ -131,9 +130,10 @@ pub fn add_slept(since: u64, now: u64) -> bool {
     })
 }
 
-/// Ticks of the long sleeps of the wait that has ended, and when the first of them began.
-pub fn take_slept() -> (u64, u64) {
+/// The calling thread is in this call again: it has waited. Ticks of its long sleeps, and when the first of them began.
+pub fn end_wait(token: Token) -> (u64, u64) {
     HERE.with(|here| {
+        here.token.set(token.0);
         here.is_recorded.set(false);
         here.slept.replace((0, 0))
     })

@@ -27,10 +27,10 @@ use super::{CALLS, RECORDER, Recorder};
 
 /// How long a period is, in nanoseconds.
 const PERIOD: u64 = 50_000_000;
-/// Calls that are recorded in a period for a table: 12 to 60 ns each …
-const TABLE: u32 = 8192;
-/// … and for a timeline: about 200 ns each.
-const TIMELINE: u32 = 2048;
+/// Calls that are recorded in a period for a table …
+const TABLE: u32 = 4096;
+/// … and for a timeline, where each costs several times as much.
+const TIMELINE: u32 = 1024;
 /// Entry points that have used up this part of the budget are left out when it is spent.
 const FREQUENT: u32 = 16;
 /// If none has, those that have used up this one.

@@ -91,6 +91,108 @@ fn who_comes_last_to_a_collective_is_named() {
     assert_eq!(row["per_rank"]["ranks"], 4);
 }
 
+/// What is between these two, with its error.
+fn is_near(found: &Value, error: &Value, truth: f64) -> bool {
+    let (found, error) = (found.as_f64(), error.as_f64());
+    let (found, error) = (found.expect("a number"), error.expect("a number"));
+    // Far more than a standard error: this is to fail when something is wrong, not once in twenty times.
+    (found - truth).abs() <= 6.0 * error + 0.02 * truth
+}
+
+#[test]
+fn calls_made_very_often_are_counted_and_their_places_are_estimated() {
+    let found = profile(2, "places");
+    let rows = found["calls"].as_array().expect("rows");
+    let sends: Vec<_> = rows
+        .iter()
+        .filter(|row| row["call"] == "MPI_Send")
+        .collect();
+    let [one, other] = sends[..] else {
+        panic!("{found:#}");
+    };
+    let (one, other) = match one["count"].as_u64() > other["count"].as_u64() {
+        true => (one, other),
+        false => (other, one),
+    };
+    let sum = [one, other].map(|row| row["count"].as_u64().expect("a count"));
+    // How many there are is known, but for rounding; where they were made is not.
+    assert!(
+        (999_999..=1_000_001).contains(&(sum[0] + sum[1])),
+        "{sum:?}"
+    );
+    for (row, truth) in [(one, 750_000.0), (other, 250_000.0)] {
+        assert!(row["estimated"].as_u64() > Some(0), "{row:#}");
+        assert!(
+            is_near(&row["count"], &row["count_error"], truth),
+            "{row:#}"
+        );
+    }
+    let size = |row: &Value| row["bytes"].as_f64().zip(row["count"].as_f64());
+    let size = |row| size(row).map_or(0.0, |(bytes, count)| bytes / count);
+    assert!((size(one) - 8.0).abs() < 0.01 && (size(other) - 16.0).abs() < 0.01);
+    // Of a call that is made at one place everything that does not depend on time is exact.
+    let received = row(&found, "MPI_Recv");
+    assert_eq!(
+        (&received["count"], &received["count_error"]),
+        (&1_000_000.into(), &0.0.into())
+    );
+    assert_eq!(received["bytes"], 16_000_000);
+}
+
+#[test]
+fn a_long_wait_of_a_call_that_is_left_out_is_told() {
+    let found = profile(2, "pause");
+    let row = row(&found, "MPI_Sendrecv_replace");
+    assert!(row["estimated"].as_u64() > Some(0), "{row:#}");
+    // Asleep for most of the time that the other one was: it spins before, and the machine may be slow after.
+    assert!(row["longest_seconds"].as_f64() > Some(0.1), "{row:#}");
+    let waits = row["waited_for"].as_array().expect("waits");
+    let for_one = waits
+        .iter()
+        .find(|one| one["rank"] == 1 && one["cause"] == "late-sender");
+    let time = for_one.and_then(|one| one["seconds"].as_f64());
+    assert!(time > Some(0.1), "{row:#}");
+}
+
+#[test]
+fn calls_that_are_rare_are_all_recorded_beside_those_that_are_not() {
+    let found = profile(2, "sometimes");
+    let probe = row(&found, "MPI_Probe");
+    assert_eq!(
+        (&probe["count"], &probe["estimated"]),
+        (&100.into(), &0.into())
+    );
+    assert!(row(&found, "MPI_Recv")["estimated"].as_u64() > Some(0));
+    let (trace, ended) = timeline(2, "sometimes");
+    ended.expect_success();
+    check(&trace);
+    let slices = events(&trace, "X");
+    let probes = slices.iter().filter(|one| one["name"] == "MPI_Probe");
+    // Older ones may have given way.
+    assert!(probes.count() > 0);
+    let gaps: Vec<_> = slices.iter().filter(|one| one["cat"] == "gap").collect();
+    let receives = slices.iter().filter(|one| one["name"] == "MPI_Recv");
+    let ends = |one: &Value| one["ts"].as_f64().zip(one["dur"].as_f64());
+    let mut inside = 0;
+    for receive in receives.filter(|one| one["pid"] == 1) {
+        let (at, _) = ends(receive).expect("times");
+        inside += usize::from(gaps.iter().any(|gap| {
+            let (begun, time) = ends(gap).expect("times");
+            // The call that began the gap is recorded.
+            gap["pid"] == 1 && (begun + 100.0..begun + time).contains(&at)
+        }));
+    }
+    assert!(gaps.len() > 1, "{}", gaps.len());
+    // Only those that have slept.
+    assert!(inside < 100, "{inside} calls in gaps");
+    assert!(
+        ended
+            .err
+            .contains("of the time frequent calls are not recorded"),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn calls_that_are_not_all_timed_are_all_counted() {
     let found = profile(2, "many");
@@ -101,6 +203,29 @@ fn calls_that_are_not_all_timed_are_all_counted() {
             (&200_000.into(), &800_000.into())
         );
         assert!(row["seconds"].as_f64() > Some(0.0));
+        assert_eq!(row["count_error"], 0.0);
+    }
+}
+
+#[test]
+fn each_call_is_recorded_if_that_is_asked_for() {
+    let file = scratch("profile").join("each.json");
+    let ended = run(
+        tool("mpiexec")
+            .args(["-n", "2", "--record-each"])
+            .arg(format!("--profile={}", file.display()))
+            .arg(program())
+            .arg("many"),
+        LIMIT,
+    );
+    ended.expect_success();
+    let found = read(&file);
+    for call in ["MPI_Send", "MPI_Recv"] {
+        let row = row(&found, call);
+        assert_eq!(
+            (&row["count"], &row["estimated"]),
+            (&200_000.into(), &0.into())
+        );
     }
 }
 
@@ -132,10 +257,16 @@ fn what_cannot_be_written_is_refused_before_anything_starts() {
 
 /// The timeline of a job that does this, and how it ended.
 fn timeline(ranks: u32, what: &str) -> (Value, Ended) {
+    timeline_of(ranks, what, &[])
+}
+
+fn timeline_of(ranks: u32, what: &str, options: &[&str]) -> (Value, Ended) {
     let file = scratch("profile").join(format!("{what}-timeline.json"));
     let ended = run(
         tool("mpiexec")
-            .args(["-n", &ranks.to_string(), "--timeline"])
+            .args(["-n", &ranks.to_string()])
+            .args(options)
+            .arg("--timeline")
             .arg(&file)
             .arg(program())
             .arg(what),
@@ -149,6 +280,47 @@ fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
     all.iter().filter(|event| event["ph"] == phase).collect()
 }
 
+/// Microseconds that are a matter of rounding.
+const NEAR: f64 = 0.002;
+
+/// Checks that the slices of each track lie within each other or apart, as the format asks for; answers when the calls of each began and ended.
+fn nested(timeline: &Value) -> BTreeMap<(Option<u64>, Option<u64>), Vec<(f64, f64)>> {
+    let mut tracks: BTreeMap<_, Vec<(f64, f64, &Value)>> = BTreeMap::new();
+    for event in events(timeline, "X") {
+        let number = |name: &str| event[name].as_f64().expect("a number");
+        let track = (event["pid"].as_u64(), event["tid"].as_u64());
+        let ends = (number("ts"), number("ts") + number("dur"));
+        tracks
+            .entry(track)
+            .or_default()
+            .push((ends.0, ends.1, event));
+    }
+    let mut calls = BTreeMap::new();
+    for (track, mut slices) in tracks {
+        slices.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
+        let mut open: Vec<(f64, &Value)> = Vec::new();
+        for &(begun, ended, event) in &slices {
+            while open.last().is_some_and(|(end, _)| *end <= begun + NEAR) {
+                open.pop();
+            }
+            if let Some((end, around)) = open.last() {
+                assert!(ended <= end + NEAR, "{event} reaches beyond {around}");
+                assert!(
+                    event["cat"] != "call" || around["cat"] != "call",
+                    "{event} within {around}"
+                );
+            }
+            open.push((ended, event));
+        }
+        let own = slices.iter().filter(|(.., one)| one["cat"] == "call");
+        calls.insert(
+            track,
+            own.map(|(begun, ended, _)| (*begun, *ended)).collect(),
+        );
+    }
+    calls
+}
+
 /// Checks what the format asks for; answers how many messages there are between each two ranks.
 fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
     for event in events(timeline, "X") {
@@ -156,6 +328,7 @@ fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
         assert!(times.iter().all(|time| *time >= 0.0), "{event}");
         assert!(event["pid"].is_u64() && event["tid"].is_u64() && event["name"].is_string());
     }
+    let calls = nested(timeline);
     let mut ends: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
     for event in events(timeline, "s")
         .into_iter()
@@ -175,14 +348,14 @@ fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
         for one in [start, end] {
             // Each lies within a call.
             let at = one["ts"].as_f64().expect("a time");
-            let around = events(timeline, "X").into_iter().any(|slice| {
-                let begun = slice["ts"].as_f64().unwrap_or(0.0);
-                let time = slice["dur"].as_f64().unwrap_or(0.0);
-                slice["cat"] == "call"
-                    && (&slice["pid"], &slice["tid"]) == (&one["pid"], &one["tid"])
-                    && (begun..=begun + time + 0.001).contains(&at)
-            });
-            assert!(around, "{one}");
+            let track = (one["pid"].as_u64(), one["tid"].as_u64());
+            let on_track = calls.get(&track).map_or(&[][..], Vec::as_slice);
+            let after = on_track.partition_point(|(begun, _)| *begun <= at);
+            let around = after.checked_sub(1).map(|before| on_track[before]);
+            assert!(
+                around.is_some_and(|(_, ended)| at <= ended + NEAR),
+                "{one}, {around:?}"
+            );
         }
         let ranks = [start, end].map(|one| one["pid"].as_u64().expect("a rank"));
         *messages.entry((ranks[0], ranks[1])).or_default() += 1;
@@ -247,7 +420,7 @@ fn threads_have_tracks_of_their_own() {
 
 #[test]
 fn old_events_give_way_and_are_counted() {
-    let (found, ended) = timeline(2, "many");
+    let (found, ended) = timeline_of(2, "many", &["--record-each"]);
     ended.expect_success();
     let dropped = found["otherData"]["dropped_events"].as_u64();
     assert!(dropped > Some(0), "{dropped:?}");

@@ -6,6 +6,9 @@
  *   collective  the last rank comes late to MPI_Barrier and MPI_Allreduce
  *   messages    each rank sends to the next one, in all ways that a timeline follows
  *   many        many small messages from rank 0 to rank 1
+ *   places      rank 0 sends very often from two places, three messages in four from the first, 8 and 16 bytes
+ *   pause       many small messages; once in between rank 0 waits for rank 1, which sleeps
+ *   sometimes   many small messages, and MPI_Probe before every ten-thousandth
  *   threads     two threads of each rank exchange messages
  *   abort       rank 1 calls MPI_Abort after some messages
  *   killed      rank 1 is killed after some messages
@@ -143,6 +146,45 @@ static void many(void)
 	}
 }
 
+enum { OFTEN = 1000000 };
+
+static void one_way(int round)
+{
+	long value[2] = { round, 0 };
+	if (rank == 1)
+		MPI_Recv(value, 2, MPI_LONG, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	else if (rank == 0 && round % 4 != 3)
+		MPI_Send(value, 1, MPI_LONG, 1, 0, MPI_COMM_WORLD);
+	else if (rank == 0)
+		MPI_Send(value, 2, MPI_LONG, 1, 0, MPI_COMM_WORLD);
+}
+
+static void places(void)
+{
+	for (int round = 0; round < OFTEN; round++)
+		one_way(round);
+}
+
+/* The sleeper goes to sleep when so much was left out. */
+static void with_pause(void)
+{
+	for (int round = 0; round < OFTEN; round++) {
+		int value = 0;
+		if (round == OFTEN / 2 && rank == 1)
+			sleep_ms(3 * LATE);
+		MPI_Sendrecv_replace(&value, 1, MPI_INT, 1 - rank, 0, 1 - rank, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+}
+
+static void sometimes(void)
+{
+	for (int round = 0; round < OFTEN; round++) {
+		if (round % 10000 == 0 && rank == 1)
+			MPI_Probe(0, MPI_ANY_TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		one_way(round);
+	}
+}
+
 static void *exchange(void *tag)
 {
 	int value = rank;
@@ -181,6 +223,12 @@ int main(int argc, char **argv)
 		collective();
 	else if (strcmp(what, "many") == 0)
 		many();
+	else if (strcmp(what, "places") == 0)
+		places();
+	else if (strcmp(what, "pause") == 0)
+		with_pause();
+	else if (strcmp(what, "sometimes") == 0)
+		sometimes();
 	else if (strcmp(what, "threads") == 0)
 		threads();
 	else

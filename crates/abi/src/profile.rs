@@ -9,13 +9,15 @@
 //! ```
 //!
 //! Each thread writes into an area of its own ([`weft_launch::profile::layout`]), by plain stores: whatever ends the process, what it
-//! has written is there. Calls that end quickly and are made often are counted, and every 32nd is timed; what they wait for is always
-//! timed, by the engine ([`weft_mpi::wait_times`]). For a timeline each call is timed.
+//! has written is there. Calls that end quickly and are made often are counted, and every 32nd is timed; what they wait for is
+//! timed by the engine ([`weft_mpi::wait_times`]). For a timeline each call is timed. Calls that are made so often that this would cost more than
+//! a few hundredths of the time are recorded in [`slices`], and only counted between them.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`call`] | what is known of a call |
 //! | [`trampoline`] | the code between the entry point and the call |
+//! | [`slices`] | when frequent calls are recorded |
 //! | [`area`] | what a thread writes |
 //! | [`messages`] | receives under way, for arrows from sends to receives |
 //! | [`naming`] | places of call sites, once nothing is urgent |
@@ -28,6 +30,7 @@ pub mod area;
 pub mod call;
 pub mod messages;
 mod naming;
+pub mod slices;
 pub mod trampoline;
 
 use std::sync::OnceLock;
@@ -36,6 +39,7 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
 use weft_launch::profile::layout::{Cause, EventKind, NOBODY};
 use weft_mpi::wait_times::{Awaits, BegunWait, WaitListener};
+use weft_sys::call_site::CallSite;
 
 use crate::c;
 use crate::check;
@@ -84,6 +88,7 @@ pub fn listen(runtime: &Runtime) {
 /// Names the places of calls: the rank ends, or is about to end the job.
 pub fn finish() {
     if let Some(recorder) = RECORDER.get() {
+        recorder.tell_left_out();
         recorder.name_sites();
     }
 }
@@ -135,6 +140,12 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let Some((area, site)) = recorder.site(frame.back, number) else {
         return whole;
     };
+    if call.kind != Kind::Collective {
+        area.record(number, recorder.slices.number());
+        if recorder.slices.spend() {
+            recorder.slices.spent(recorder, area);
+        }
+    }
     // SAFETY: the frame is that of the call.
     let bytes = unsafe { bytes_of(call, frame) };
     area.count(site, bytes);
@@ -178,11 +189,11 @@ unsafe extern "C" fn leave(frame: *mut Frame) {
     };
     let area = recorder.area(token.area());
     let call = &CALLS[frame.call as u32 as usize];
-    let (unknown, context) = area::take_unknown();
+    let (unknown, slept, context) = area::take_unknown();
     if unknown != 0 {
         // SAFETY: the frame is that of the call, which has succeeded or not.
         let peer = unsafe { source_of(call, frame, context) };
-        area.add_wait(site, Cause::LateSender, peer, unknown);
+        area.add_wait(site, (Cause::LateSender, peer), (unknown, slept));
     }
     if frame.begun == 0 {
         return;
@@ -312,7 +323,9 @@ unsafe fn begin_messages(
         }
         Kind::Complete => {
             // SAFETY: as the caller promises.
-            if let Some(watched) = unsafe { Watched::of(recorder, call, frame) } {
+            if recorder.slices.are_whole()
+                && let Some(watched) = unsafe { Watched::of(recorder, call, frame) }
+            {
                 frame.watched = Box::into_raw(Box::new(watched));
             }
         }
@@ -368,7 +381,7 @@ unsafe fn end_messages(
                 ..event
             });
         }
-        if call.kind == Kind::BeginReceive {
+        if call.kind == Kind::BeginReceive && recorder.slices.are_whole() {
             recorder.pending.begin(call, frame);
         }
         if !frame.watched.is_null() {
@@ -380,37 +393,102 @@ unsafe fn end_messages(
     area.tell(&event);
 }
 
+/// Why a call has waited, and for whom.
+fn cause_of(awaited: Awaits) -> (Cause, u32) {
+    match awaited {
+        Awaits::Message(from) => (Cause::LateSender, from),
+        Awaits::Anybody(_) => (Cause::LateSender, NOBODY),
+        Awaits::Receiver(by) => (Cause::LateReceiver, by),
+        Awaits::Data(from) => (Cause::Transfer, from.unwrap_or(NOBODY)),
+        Awaits::Collective => (Cause::Collective, NOBODY),
+        Awaits::Window => (Cause::Window, NOBODY),
+        Awaits::Other => (Cause::Other, NOBODY),
+    }
+}
+
+impl Recorder {
+    /// A call that was left out has slept long: that is told all the same, once its place is found.
+    #[cold]
+    fn note_sleep(&self, (slept, since): (u64, u64), awaited: Awaits) {
+        // The thread has slept for any of its fibers.
+        if weft_fiber::is_fiber() {
+            return;
+        }
+        let (Some(area), Some(back)) = (
+            self.here(),
+            CallSite::of_caller().and_then(|site| site.address()),
+        ) else {
+            return;
+        };
+        let found = area.site_at(back).or_else(|| {
+            let name = CallSite::entry_point()?;
+            let call = CALLS.iter().position(|call| call.name == name)?;
+            self.site(back as u64, call).map(|(_, site)| site)
+        });
+        let Some(site) = found else {
+            return;
+        };
+        area.wait_left_out(site, slept);
+        area.add_wait(site, cause_of(awaited), (slept, slept));
+        if !self.timeline {
+            return;
+        }
+        let (cause, peer) = cause_of(awaited);
+        let ended = self.now();
+        let wait = Event {
+            kind: EventKind::Waited,
+            site,
+            track: area::track(area),
+            begun: since,
+            ended,
+            peer,
+            tag: cause as i32,
+            context: 0,
+            bytes: 0,
+        };
+        area.tell(&wait);
+        area.tell(&Event {
+            kind: EventKind::Call,
+            tag: -1,
+            ..wait
+        });
+    }
+}
+
 impl WaitListener for Recorder {
     fn begun(&self) -> BegunWait {
+        let token = area::begin_wait();
         BegunWait {
-            call: area::take_current().0 as usize,
-            time: self.now(),
+            call: token.0 as usize,
+            time: match token {
+                // Only long sleeps of a call that is left out are told.
+                Token::NONE => 0,
+                _ => self.now(),
+            },
         }
     }
 
     fn ended(&self, wait: BegunWait, awaited: Awaits) {
         let token = Token(wait.call as u64);
-        area::set_current(token);
+        let (slept, since) = area::end_wait(token);
         let Some(site) = token.site() else {
+            if slept != 0 {
+                self.note_sleep((slept, since), awaited);
+            }
             return;
         };
         let now = self.now();
         let ticks = now.saturating_sub(wait.time);
+        let slept = slept.min(ticks);
         let area = self.area(token.area());
-        let (cause, peer) = match awaited {
-            Awaits::Message(from) => (Cause::LateSender, from),
-            Awaits::Anybody(_) => (Cause::LateSender, NOBODY),
-            Awaits::Receiver(by) => (Cause::LateReceiver, by),
-            Awaits::Data(from) => (Cause::Transfer, from.unwrap_or(NOBODY)),
-            Awaits::Collective => (Cause::Collective, NOBODY),
-            Awaits::Window => (Cause::Window, NOBODY),
-            Awaits::Other => (Cause::Other, NOBODY),
-        };
-        area.wait(site, token.is_timed(), ticks);
+        let (cause, peer) = cause_of(awaited);
+        area.wait(site, token.is_timed(), (ticks, slept));
         match awaited {
             // The call knows when it ends.
-            Awaits::Anybody(context) if !token.is_plain() => area::add_unknown(ticks, context),
-            _ => area.add_wait(site, cause, peer, ticks),
+            Awaits::Anybody(context) if !token.is_plain() => {
+                area::add_unknown(ticks, slept, context);
+            }
+            _ => area.add_wait(site, (cause, peer), (ticks, slept)),
         }
         if self.timeline
             && let Some(area) = self.here()
@@ -434,7 +512,9 @@ impl WaitListener for Recorder {
     }
 
     fn slept(&self, since: u64) {
+        let is_told = area::add_slept(since, self.now());
         if self.timeline
+            && is_told
             && let Some(area) = self.here()
         {
             area.tell(&Event {

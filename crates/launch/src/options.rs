@@ -61,6 +61,7 @@ enum Effect {
     Check,
     Profile,
     Timeline,
+    RecordEach,
     Quiet,
     Verbose,
     Help,
@@ -533,6 +534,7 @@ impl OptionRow {
                     .push((check_mode::VARIABLE.into(), text.into()));
             }
             Effect::Profile => line.profile.table = Some(values.first().map(PathBuf::from)),
+            Effect::RecordEach => line.profile.each = true,
             Effect::Timeline => line.profile.timeline = Some(PathBuf::from(&values[0])),
             Effect::Quiet => line.quiet = true,
             Effect::Verbose => line.verbose = true,

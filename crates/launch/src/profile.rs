@@ -16,11 +16,13 @@
 //! | [`record`] | what one rank has written, read and checked |
 //! | [`summary`] | all ranks together, by call and place |
 //! | [`table`] | the summary for people |
+//! | [`estimate`] | what is said of calls that were left out |
 //! | [`arrivals`] | who came last to collectives |
 //! | [`messages`] | which receive belongs to which send |
 //! | [`timeline`] | the file for Perfetto |
 
 pub mod arrivals;
+pub mod estimate;
 pub mod layout;
 pub mod messages;
 pub mod record;
@@ -48,6 +50,8 @@ pub const VARIABLE: &str = "WEFT_JOB_PROFILE";
 pub const TABLE: &str = "table";
 /// … and for a timeline, which has what a table needs, too.
 pub const TIMELINE: &str = "timeline";
+/// What follows it if each call is to be recorded, however many there are.
+const EACH: &str = "-each";
 
 /// What is to be made of the profile of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -56,6 +60,8 @@ pub struct ProfileRequest {
     pub table: Option<Option<PathBuf>>,
     /// A timeline, into this file.
     pub timeline: Option<PathBuf>,
+    /// Each call is recorded, however many there are.
+    pub each: bool,
 }
 
 impl ProfileRequest {
@@ -75,7 +81,8 @@ impl ProfileRequest {
             Self { table: Some(_), .. } => TABLE,
             _ => return None,
         };
-        Some((VARIABLE.into(), value.into()))
+        let each = if self.each { EACH } else { "" };
+        Some((VARIABLE.into(), format!("{value}{each}").into()))
     }
 
     /// Creates the files, so that nobody waits for the end of a job whose profile has no place.
@@ -152,6 +159,8 @@ pub struct ProfileMemory {
     file: MemoryFile,
     /// It has room for events.
     pub timeline: bool,
+    /// Each call is recorded.
+    pub each: bool,
 }
 
 impl ProfileMemory {
@@ -163,9 +172,14 @@ impl ProfileMemory {
         let Some(value) = environment.get(OsStr::new(VARIABLE)) else {
             return Ok(None);
         };
-        let timeline = value == TIMELINE;
+        let value = value.to_string_lossy();
+        let timeline = value.starts_with(TIMELINE);
         let file = MemoryFile::create("weft-profile", layout::bytes(timeline))?;
-        Ok(Some(Self { file, timeline }))
+        Ok(Some(Self {
+            file,
+            timeline,
+            each: value.ends_with(EACH),
+        }))
     }
 
     /// A descriptor of it for the rank.
@@ -187,6 +201,7 @@ impl ProfileMemory {
             .find(|timeline| file.len() == layout::bytes(*timeline));
         Some(Self {
             timeline: found?,
+            each: std::env::var(VARIABLE).is_ok_and(|value| value.ends_with(EACH)),
             file,
         })
     }

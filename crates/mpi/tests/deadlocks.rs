@@ -3,7 +3,7 @@
 //! in which nobody can go on. In the memory of one host what was sent is there; between several hosts it takes its time, which
 //! jitter and partitions make longer.
 //!
-//! `WEFT_SEEDS=100000` runs so many programs of each.
+//! `WEFT_SEEDS=100000` runs so many programs of each, `WEFT_FIRST_SEED=50000` begins later.
 
 mod common;
 #[path = "deadlocks/network.rs"]
@@ -300,7 +300,10 @@ fn agree(several_hosts: bool, usual: u64) {
     let number = |name: &str| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
     let seeds = match number("WEFT_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("WEFT_SEEDS").unwrap_or(usual),
+        None => {
+            let first = number("WEFT_FIRST_SEED").unwrap_or(0);
+            first..first + number("WEFT_SEEDS").unwrap_or(usual)
+        }
     };
     let (mut stood, mut ran) = (0, 0);
     for seed in seeds.clone() {

@@ -42,6 +42,15 @@ impl CallSite {
         Self(Place::Return(back))
     }
 
+    /// Where the call returns to; `None` if only the compiler knows.
+    #[must_use]
+    pub fn address(&self) -> Option<usize> {
+        match self.0 {
+            Place::Return(address) => Some(address),
+            Place::Known(_) => None,
+        }
+    }
+
     /// The place as file and offset, which needs no debug information: `heat+0x1f2a`.
     #[must_use]
     pub fn object(&self) -> String {

@@ -10,6 +10,12 @@ pub fn monotonic() -> u64 {
     read(libc::CLOCK_MONOTONIC)
 }
 
+/// Nanoseconds since the beginning of 1970: what hosts that keep their clocks agree on.
+#[must_use]
+pub fn time_of_day() -> u64 {
+    read(libc::CLOCK_REALTIME)
+}
+
 /// Processor time that the calling thread has used.
 #[must_use]
 pub fn thread_time() -> u64 {
@@ -31,7 +37,7 @@ pub fn deadline_after(limit: Duration) -> u64 {
 /// The time of day in UTC, as people read it: `2026-11-22T22:55:04.123Z`.
 #[must_use]
 pub fn utc_text() -> String {
-    utc_text_of(read(libc::CLOCK_REALTIME) / 1_000_000)
+    utc_text_of(time_of_day() / 1_000_000)
 }
 
 /// … so many milliseconds after the beginning of 1970.

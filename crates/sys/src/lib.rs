@@ -51,6 +51,7 @@ pub mod fault;
 pub mod file;
 pub mod fork;
 pub mod futex;
+pub mod idle_threads;
 pub mod interfaces;
 pub mod lifeline;
 pub mod membarrier;

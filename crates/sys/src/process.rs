@@ -53,18 +53,28 @@ pub fn start_time(process: u32) -> Option<u64> {
         .ok()
 }
 
-/// The names of the threads of this process, one each.
+/// The id of the calling thread.
+#[must_use]
+pub fn thread_id() -> u32 {
+    // SAFETY: asks for a number.
+    let id = unsafe { libc::gettid() };
+    id.unsigned_abs()
+}
+
+/// The threads of this process: id and name of each.
 ///
 /// # Errors
 /// If `/proc` is not there.
-pub fn threads() -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
+pub fn threads() -> io::Result<Vec<(u32, String)>> {
+    let mut found = Vec::new();
     for task in std::fs::read_dir("/proc/self/task")? {
+        let task = task?;
+        let id = task.file_name().to_string_lossy().parse().unwrap_or(0);
         // One that ends meanwhile has no name.
-        let name = std::fs::read_to_string(task?.path().join("comm")).unwrap_or_default();
-        names.push(name.trim_end().to_owned());
+        let name = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        found.push((id, name.trim_end().to_owned()));
     }
-    Ok(names)
+    Ok(found)
 }
 
 /// Whether the first thread of a process sleeps, as far as `/proc` shows it.

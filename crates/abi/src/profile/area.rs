@@ -6,14 +6,18 @@ use std::sync::{Mutex, PoisonError};
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
+use weft_launch::profile::estimate::{self, Estimate, Slice};
 use weft_launch::profile::layout::{
-    self, ARRIVAL_WORDS, ARRIVALS, ARRIVALS_AT, Cause, EVENT_WORDS, EVENTS, EVENTS_AT, EventKind,
-    MOST_THREADS, SITES, SITES_AT, START, WAIT_WORDS, WAITS, WAITS_AT, area, head, site,
+    self, ARRIVAL_WORDS, ARRIVALS, ARRIVALS_AT, CALL_ROWS, CALLS_AT, Cause, EVENT_WORDS, EVENTS,
+    EVENTS_AT, EventKind, MOST_THREADS, SITES, SITES_AT, START, WAIT_WORDS, WAITS, WAITS_AT, area,
+    call, head, site,
 };
 use weft_sys::call_site::CallSite;
 use weft_sys::clock::Stopwatch;
 
 use super::messages::Pending;
+use super::slices::Slices;
+use super::trampoline::{self, count_in};
 use super::{CALLS, add};
 
 /// Calls of a site that are all timed.
@@ -22,12 +26,15 @@ const FIRST: u64 = 64;
 const BETWEEN: u64 = 31;
 /// Ticks of a quick call: about a microsecond.
 const QUICK: u64 = 3000;
+/// Ticks of a sleep that is told whoever sleeps: about a tenth of a millisecond.
+const LONG: u64 = 300_000;
 /// Communicators whose collectives are numbered, a power of two.
 const CONTEXTS: usize = 256;
 
 thread_local! {
     static HERE: Here = const {
-        Here { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new((0, 0)) }
+        Here { area: Cell::new(None), left_out: Cell::new(false), token: Cell::new(0), unknown: Cell::new((0, 0, 0)),
+            slept: Cell::new((0, 0)), is_recorded: Cell::new(false) }
     };
 }
 
@@ -37,8 +44,12 @@ struct Here {
     left_out: Cell<bool>,
     /// The call that it is in, until it waits.
     token: Cell<u64>,
-    /// Ticks that it has waited in that for a sender that is not known yet, and the context of the communicator.
-    unknown: Cell<(u64, u32)>,
+    /// Ticks that it has waited in that for a sender that is not known yet, those of long sleeps, and the context of the communicator.
+    unknown: Cell<(u64, u64, u32)>,
+    /// Ticks of long sleeps of its wait, and when the first of them began.
+    slept: Cell<(u64, u64)>,
+    /// It waits in a call that is recorded.
+    is_recorded: Cell<bool>,
 }
 
 /// A call under way: its site, whether it is timed, and whether it comes back to the trampoline.
@@ -87,26 +98,54 @@ pub fn set_current(token: Token) {
     HERE.with(|here| here.token.set(token.0));
 }
 
-/// The call that the calling thread is in; it is in none from now on: it may run another fiber.
-pub fn take_current() -> Token {
-    HERE.with(|here| Token(here.token.replace(0)))
+/// The call that the calling thread is in, which begins to wait; it is in none from now on: it may run another fiber.
+pub fn begin_wait() -> Token {
+    HERE.with(|here| {
+        let token = Token(here.token.replace(0));
+        here.is_recorded.set(token != Token::NONE);
+        token
+    })
 }
 
 /// The calling thread has waited for a sender that its call will know.
-pub fn add_unknown(ticks: u64, context: u32) {
+pub fn add_unknown(ticks: u64, slept: u64, context: u32) {
     HERE.with(|here| {
-        let (before, _) = here.unknown.get();
-        here.unknown.set((before + ticks, context));
+        let (before, slept_before, _) = here.unknown.get();
+        here.unknown
+            .set((before + ticks, slept_before + slept, context));
     });
 }
 
-/// How long that was, and the context of the communicator.
+/// The calling thread has slept. Whether a timeline tells that.
+pub fn add_slept(since: u64, now: u64) -> bool {
+    let ticks = now.saturating_sub(since);
+    HERE.with(|here| {
+        if ticks >= LONG {
+            here.slept.set(match here.slept.get() {
+                (0, _) => (ticks, since),
+                (before, first) => (before + ticks, first),
+            });
+        }
+        ticks >= LONG || here.is_recorded.get()
+    })
+}
+
+/// The calling thread is in this call again: it has waited. Ticks of its long sleeps, and when the first of them began.
+pub fn end_wait(token: Token) -> (u64, u64) {
+    HERE.with(|here| {
+        here.token.set(token.0);
+        here.is_recorded.set(false);
+        here.slept.replace((0, 0))
+    })
+}
+
+/// How long that was, with long sleeps and without anything else, and the context of the communicator.
 #[inline]
-pub fn take_unknown() -> (u64, u32) {
+pub fn take_unknown() -> (u64, u64, u32) {
     HERE.with(|here| {
         let unknown = here.unknown.get();
         if unknown.0 != 0 {
-            here.unknown.set((0, 0));
+            here.unknown.set((0, 0, 0));
         }
         unknown
     })
@@ -132,6 +171,8 @@ pub struct Recorder {
     collectives: [AtomicU64; CONTEXTS],
     /// Receives under way.
     pub pending: Pending,
+    /// When which calls are recorded.
+    pub slices: Slices,
 }
 
 /// What one thread writes.
@@ -187,6 +228,7 @@ impl Recorder {
             texts: Mutex::default(),
             collectives: [const { AtomicU64::new(0) }; CONTEXTS],
             pending: Pending::default(),
+            slices: Slices::new(timeline, memory.each, stopwatch.read()),
         })
     }
 
@@ -194,6 +236,43 @@ impl Recorder {
     #[inline]
     pub fn now(&self) -> u64 {
         self.stopwatch.read()
+    }
+
+    /// How long so many ticks are.
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        self.stopwatch.nanoseconds(ticks)
+    }
+
+    /// Frequent calls are left out from now on.
+    pub fn begin_gap(&self, now: u64, here: &Area) {
+        self.words[head::GAP_BEGUN].store(now, Ordering::Relaxed);
+        if let Some(first) = self.pending.give_up().filter(|_| self.timeline) {
+            here.tell(&Event {
+                kind: EventKind::Unfollowed,
+                site: 0,
+                track: here.number as u32,
+                begun: first,
+                ended: now,
+                peer: layout::NOBODY,
+                tag: -1,
+                context: 0,
+                bytes: 0,
+            });
+        }
+    }
+
+    /// They are recorded again.
+    pub fn end_gap(&self) {
+        self.words[head::GAP_BEGUN].store(0, Ordering::Relaxed);
+        self.tell_left_out();
+    }
+
+    /// Tells how many calls threads have made that are not known.
+    pub fn tell_left_out(&self) {
+        let rows = trampoline::NOBODY.as_chunks::<{ call::WORDS }>().0;
+        let counts = rows.iter().map(|row| &row[call::LEFT_OUT]);
+        let sum = counts.map(|count| count.load(Ordering::Relaxed)).sum();
+        self.words[head::LIGHT_LEFT_OUT].store(sum, Ordering::Relaxed);
     }
 
     /// An area by its number.
@@ -232,6 +311,7 @@ impl Recorder {
             let thread = unsafe { libc::gettid() };
             found.words[area::THREAD].store(u64::from(thread.unsigned_abs()), Ordering::Relaxed);
             here.area.set(Some(found));
+            count_in(&found.words[CALLS_AT..][..CALL_ROWS * call::WORDS]);
             Some(found)
         })
     }
@@ -262,6 +342,7 @@ impl Recorder {
         let object = CallSite::at(back as usize).object();
         let set = |word: usize, value| area.word(place, word).store(value, Ordering::Relaxed);
         set(site::ADDRESS, back);
+        set(site::NUMBER, call as u64);
         set(site::CALL, self.text(CALLS[call].name));
         set(site::OBJECT, self.text(&object));
     }
@@ -330,6 +411,68 @@ impl Area {
         })
     }
 
+    /// The site of calls that return to this address.
+    pub fn site_at(&self, back: usize) -> Option<usize> {
+        self.sites()
+            .find(|(_, address)| *address == back)
+            .map(|(place, _)| place)
+    }
+
+    #[inline]
+    fn call_row(&self, number: usize) -> &[AtomicU64] {
+        &self.words[CALLS_AT + number * call::WORDS..][..call::WORDS]
+    }
+
+    /// How many calls with this number were recorded in this slice.
+    pub fn recorded(&self, number: usize, slice: u64) -> u64 {
+        let row = self.call_row(number);
+        match row[call::SLICE].load(Ordering::Relaxed) == slice {
+            true => row[call::RECORDED].load(Ordering::Relaxed),
+            false => 0,
+        }
+    }
+
+    /// A call with this number is recorded in this slice.
+    #[inline]
+    pub fn record(&self, number: usize, slice: u64) {
+        let row = self.call_row(number);
+        if row[call::SLICE].load(Ordering::Relaxed) != slice {
+            self.begin_slice(number, slice);
+        }
+        add(&row[call::RECORDED], 1);
+    }
+
+    /// The first call of a slice: what was left out before it is like what the slice before has recorded.
+    #[cold]
+    fn begin_slice(&self, number: usize, slice: u64) {
+        let row = self.call_row(number);
+        let values: [u64; call::WORDS] =
+            std::array::from_fn(|word| row[word].load(Ordering::Relaxed));
+        for place in 0..SITES {
+            let words: [u64; site::WORDS] =
+                std::array::from_fn(|word| self.word(place, word).load(Ordering::Relaxed));
+            if words[site::KEY] == 0 || words[site::NUMBER] != number as u64 {
+                continue;
+            }
+            let set = |first: usize, values: &[u64]| {
+                for (word, value) in values.iter().enumerate() {
+                    self.word(place, first + word)
+                        .store(*value, Ordering::Relaxed);
+                }
+            };
+            let own = words[site::TICKS].saturating_sub(words[site::WAITED]);
+            let usual = own as f64 / words[site::TIMED].max(1) as f64;
+            let mut before = [0; Estimate::WORDS];
+            before.copy_from_slice(&words[site::ESTIMATE..][..Estimate::WORDS]);
+            let found = Estimate::from_words(before).after(&Slice::of(&words, &values), usual);
+            set(site::ESTIMATE, &found.to_words());
+            set(site::BEFORE, &estimate::now(&words));
+        }
+        row[call::LEFT_OUT_BEFORE].store(values[call::LEFT_OUT], Ordering::Relaxed);
+        row[call::RECORDED].store(0, Ordering::Relaxed);
+        row[call::SLICE].store(slice, Ordering::Relaxed);
+    }
+
     /// Names the place of a site.
     pub fn name(&self, place: usize, text: u64) {
         self.word(place, site::PLACE).store(text, Ordering::Relaxed);
@@ -375,18 +518,30 @@ impl Area {
         self.word(place, site::SKIP).store(skip, Ordering::Relaxed);
     }
 
-    /// A call has waited.
-    pub fn wait(&self, place: usize, timed: bool, ticks: u64) {
+    /// A call has waited; of that time it has slept so long without a break.
+    pub fn wait(&self, place: usize, timed: bool, (ticks, slept): (u64, u64)) {
         let word = if timed {
             site::WAITED
         } else {
             site::WAITED_UNTIMED
         };
         add(self.word(place, word), ticks);
+        if slept != 0 {
+            add(self.word(place, site::SLEPT), slept);
+        }
+    }
+
+    /// A call that was left out has slept.
+    pub fn wait_left_out(&self, place: usize, ticks: u64) {
+        add(self.word(place, site::SLEPT_LEFT_OUT), ticks);
+        let longest = self.word(place, site::LONGEST);
+        if ticks > longest.load(Ordering::Relaxed) {
+            longest.store(ticks, Ordering::Relaxed);
+        }
     }
 
     /// … for somebody.
-    pub fn add_wait(&self, place: usize, cause: Cause, peer: u32, ticks: u64) {
+    pub fn add_wait(&self, place: usize, (cause, peer): (Cause, u32), (ticks, slept): (u64, u64)) {
         let key = layout::wait_key(place, cause, peer);
         let first = (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54) as usize;
         for step in 0..64 {
@@ -397,8 +552,10 @@ impl Area {
                 0 => row[0].store(key, Ordering::Relaxed),
                 _ => continue,
             }
-            add(&row[1], ticks);
-            add(&row[2], 1);
+            let rest = ticks.saturating_sub(slept);
+            add(&row[1], rest);
+            add(&row[3], slept);
+            add(&row[if slept == 0 { 2 } else { 4 }], 1);
             return;
         }
         add(&self.words[area::WAITS_LEFT_OUT], 1);

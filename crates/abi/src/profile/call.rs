@@ -43,6 +43,7 @@ pub enum Kind {
 
 /// An address of code.
 #[derive(Clone, Copy, Debug)]
+#[repr(transparent)]
 pub struct Code(pub *const ());
 
 // SAFETY: it is the address of a function, and says nothing of who may call it when.

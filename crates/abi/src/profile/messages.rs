@@ -120,6 +120,14 @@ impl Pending {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Gives all up: calls that would complete them may be left out. When the first of them began.
+    pub fn give_up(&self) -> Option<u64> {
+        let mut all = self.all();
+        let first = all.values().map(|receive| receive.begun).min();
+        all.clear();
+        first
+    }
+
     /// A call has begun one.
     ///
     /// # Safety

@@ -9,9 +9,20 @@
 //!                                                     program
 //! ```
 //!
+//! A call that is left out, because it is made often, is led another way, which counts it and goes on:
+//!
+//! ```text
+//!   MPI_Send ──jmp──► light stub 17 ──jmp──► PMPI_Send
+//!                      the thread's count of it
+//! ```
+//!
 //! A call that is only counted does not come back to the trampoline. The stack can be unwound through it, so that errors and reports name the caller as before.
 
+use weft_atomic::AtomicU64;
+use weft_launch::profile::layout::{CALL_ROWS, call as row};
+
 use crate::c;
+use crate::generated::profiled::CALLS;
 
 /// What the trampoline keeps of a call while it runs, at the lower end of its frame.
 #[repr(C)]
@@ -98,7 +109,100 @@ pub fn stub(call: usize) -> Option<*mut ()> {
 }
 
 /// How many stubs there are.
-const STUBS: usize = crate::generated::profiled::CALLS.len();
+const STUBS: usize = CALLS.len();
+const _: () = assert!(STUBS <= CALL_ROWS);
+
+/// Bytes of a light stub.
+#[cfg(target_arch = "x86_64")]
+const LIGHT: usize = 32;
+
+/// Where the entry point of a call jumps to when it is only counted.
+pub fn light_stub(call: usize) -> Option<*mut ()> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let first = light_stubs as unsafe extern "C" fn() as *mut u8;
+        (call < STUBS).then(|| first.wrapping_add(call * LIGHT).cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = call;
+        None
+    }
+}
+
+/// Rows of calls, by their numbers: see [`row`].
+pub type Rows = [AtomicU64; CALL_ROWS * row::WORDS];
+
+/// What threads count in that have no area.
+pub static NOBODY: Rows = [const { AtomicU64::new(0) }; CALL_ROWS * row::WORDS];
+
+// Of each thread: the rows that it counts in. A word of the thread's static block, since a stub can call nobody to find it.
+#[cfg(target_arch = "x86_64")]
+core::arch::global_asm!(
+    ".pushsection .tdata.weft_profile_rows,\"awT\",@progbits",
+    ".balign 8",
+    ".globl weft_profile_rows",
+    ".hidden weft_profile_rows",
+    ".type weft_profile_rows, @object",
+    ".size weft_profile_rows, 8",
+    "weft_profile_rows:",
+    ".quad {nobody}",
+    ".popsection",
+    nobody = sym NOBODY,
+);
+
+/// Has the calling thread count in these rows.
+///
+/// # Safety
+/// They live as long as the process, and no other thread counts in them.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn set_rows(rows: *const AtomicU64) {
+    core::arch::naked_asm!(
+        "movq weft_profile_rows@gottpoff(%rip), %rax",
+        "movq %rdi, %fs:(%rax)",
+        "ret",
+        options(att_syntax),
+    );
+}
+
+/// Has the calling thread count in these rows, which no other thread counts in.
+pub fn count_in(rows: &'static [AtomicU64]) {
+    assert!(rows.len() >= CALL_ROWS * row::WORDS);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: they are static and long enough; the caller says that they belong to this thread. Even if they did not,
+    // counts would be wrong, and nothing else.
+    unsafe {
+        set_rows(rows.as_ptr());
+    };
+}
+
+/// For each call: counts it in the row of the thread, and on to `PMPI_X`.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn light_stubs() {
+    core::arch::naked_asm!(
+        ".set weft_light_row, {left_out}",
+        ".set weft_light_whole, {whole}",
+        ".rept {stubs}",
+        ".balign {size}",
+        "movq weft_profile_rows@gottpoff(%rip), %r11",
+        "movq %fs:(%r11), %r11",
+        "incq weft_light_row(%r11)",
+        "jmpq *{calls}+weft_light_whole(%rip)",
+        ".set weft_light_row, weft_light_row + {row}",
+        ".set weft_light_whole, weft_light_whole + {call}",
+        ".endr",
+        stubs = const STUBS,
+        size = const LIGHT,
+        left_out = const row::LEFT_OUT * 8,
+        row = const row::WORDS * 8,
+        whole = const std::mem::offset_of!(crate::profile::call::Call, whole),
+        call = const size_of::<crate::profile::call::Call>(),
+        calls = sym CALLS,
+        options(att_syntax),
+    );
+}
 
 /// For each call: its number, and on to the trampoline.
 #[cfg(target_arch = "x86_64")]

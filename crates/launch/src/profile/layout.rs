@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   head | texts | thread area 0 | thread area 1 | …
-//!                   │ head, sites, waits for whom, arrivals at collectives, ring of events
+//!                   │ head, sites, waits for whom, calls by number, arrivals at collectives, ring of events
 //! ```
 //!
 //! The rank is the only one that writes, each thread in an area of its own. The launcher reads when the rank has ended, however
@@ -29,6 +29,10 @@ pub mod head {
     pub const THREADS_LEFT_OUT: usize = 5;
     /// 1 once the rank has named its call sites.
     pub const NAMED: usize = 6;
+    /// Ticks at which frequent calls were last left out; 0 while all are recorded.
+    pub const GAP_BEGUN: usize = 7;
+    /// Calls that were left out of threads without an area.
+    pub const LIGHT_LEFT_OUT: usize = 8;
 }
 
 /// Words of a thread area's head.
@@ -77,16 +81,43 @@ pub mod site {
     pub const SKIP: usize = 11;
     /// What the call returns to.
     pub const ADDRESS: usize = 12;
+    /// The number of the call.
+    pub const NUMBER: usize = 13;
+    /// Ticks of long sleeps of calls that were recorded: part of what they waited.
+    pub const SLEPT: usize = 14;
+    /// Ticks of long sleeps of calls that were left out.
+    pub const SLEPT_LEFT_OUT: usize = 15;
+    /// What [`COUNT`], [`BYTES`], [`TIMED`], [`TICKS`], waits and sleeps were when the last slice began: five words.
+    pub const BEFORE: usize = 16;
+    /// What is estimated of the calls that were left out up to the last slice: eight words, see [`Estimate`](super::super::estimate::Estimate).
+    pub const ESTIMATE: usize = 21;
     /// Words of a site.
-    pub const WORDS: usize = 16;
+    pub const WORDS: usize = 32;
 }
 
 /// Call sites of a thread, a power of two.
 pub const SITES: usize = 256;
-/// Rows of whom a thread has waited for, a power of two: key, ticks, times, nothing.
+/// Rows of whom a thread has waited for, a power of two.
 pub const WAITS: usize = 1024;
+/// Words of such a row: key; ticks and times of waits, without long sleeps where those of calls that are left out are estimated by
+/// them; ticks and times of what is complete: long sleeps.
+pub const WAIT_WORDS: usize = 5;
+/// Rows of calls by their number.
+pub const CALL_ROWS: usize = 1024;
+
 /// Words of such a row.
-pub const WAIT_WORDS: usize = 4;
+pub mod call {
+    /// Calls that were left out. Counted by the code that leaves them out: the first word.
+    pub const LEFT_OUT: usize = 0;
+    /// … when the last slice began.
+    pub const LEFT_OUT_BEFORE: usize = 1;
+    /// The number of the last slice.
+    pub const SLICE: usize = 2;
+    /// Calls that were recorded in it.
+    pub const RECORDED: usize = 3;
+    /// Words of a row.
+    pub const WORDS: usize = 4;
+}
 /// Arrivals at collectives: context and number, ticks at the beginning, ticks that it took, site.
 pub const ARRIVALS: usize = 4096;
 /// Words of an arrival.
@@ -100,8 +131,10 @@ pub const EVENT_WORDS: usize = 6;
 pub const SITES_AT: usize = area::WORDS;
 /// … the waits.
 pub const WAITS_AT: usize = SITES_AT + SITES * site::WORDS;
+/// … the calls by number.
+pub const CALLS_AT: usize = WAITS_AT + WAITS * WAIT_WORDS;
 /// … the arrivals.
-pub const ARRIVALS_AT: usize = WAITS_AT + WAITS * WAIT_WORDS;
+pub const ARRIVALS_AT: usize = CALLS_AT + CALL_ROWS * call::WORDS;
 /// … the events.
 pub const EVENTS_AT: usize = ARRIVALS_AT + ARRIVALS * ARRIVAL_WORDS;
 
@@ -194,6 +227,10 @@ pub enum EventKind {
     Waited = 4,
     /// A thread slept.
     Slept = 5,
+    /// Frequent calls were left out.
+    Gap = 6,
+    /// Receives that had begun at the first time were given up when such a gap began, at the second.
+    Unfollowed = 7,
 }
 
 impl EventKind {
@@ -206,6 +243,8 @@ impl EventKind {
             Self::Received,
             Self::Waited,
             Self::Slept,
+            Self::Gap,
+            Self::Unfollowed,
         ]
         .into_iter()
         .find(|kind| *kind as u64 == number)

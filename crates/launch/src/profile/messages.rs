@@ -47,10 +47,21 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
                     .entry((peer, me, context, tag))
                     .or_default()
                     .push(event),
-                EventKind::Call | EventKind::Waited | EventKind::Slept => {}
+                _ => {}
             }
         }
     }
+    // From its first gap on nobody knows which message of a rank is the n-th, and of receives from the first one that was given up then.
+    let first_gap = |record: &RankRecord| {
+        let gaps = record.events();
+        let gaps = gaps.filter(|one| matches!(one.kind, EventKind::Gap | EventKind::Unfollowed));
+        gaps.map(|gap| gap.begun).min().unwrap_or(u64::MAX)
+    };
+    let followed: BTreeMap<u32, u64> = records
+        .iter()
+        .map(|record| (record.rank, first_gap(record)))
+        .collect();
+    let until = |rank: u32| followed.get(&rank).copied().unwrap_or(u64::MAX);
     let dropped = |rank: u32| {
         let record = records.iter().find(|record| record.rank == rank);
         record.is_some_and(|record| record.dropped() > 0)
@@ -67,10 +78,15 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         sends.sort_by_key(|event| event.begun);
         receives.sort_by_key(|event| event.begun);
         if dropped(key.0) || dropped(key.1) {
+            if until(key.0).min(until(key.1)) < u64::MAX {
+                continue;
+            }
             let both = sends.len().min(receives.len());
             sends.drain(..sends.len() - both);
             receives.drain(..receives.len() - both);
         }
+        sends.retain(|event| event.begun < until(key.0));
+        receives.retain(|event| event.begun < until(key.1));
         let pairs = sends.iter().zip(receives.iter());
         let is_far = hosts.get(&key.0) != hosts.get(&key.1);
         let fits = |sent: &EventRecord, received: &EventRecord| {

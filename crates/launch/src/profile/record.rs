@@ -6,9 +6,11 @@ use serde::{Deserialize, Serialize};
 use weft_sys::MemoryFile;
 use weft_sys::clock::{Stopwatch, monotonic};
 
+use super::estimate::{Estimate, Slice};
 use super::layout::{
-    self, ARRIVAL_WORDS, ARRIVALS, ARRIVALS_AT, Cause, EVENT_WORDS, EVENTS, EVENTS_AT, EventKind,
-    MOST_THREADS, SITES, SITES_AT, START, WAIT_WORDS, WAITS, WAITS_AT, area, head, site,
+    self, ARRIVAL_WORDS, ARRIVALS, ARRIVALS_AT, CALL_ROWS, CALLS_AT, Cause, EVENT_WORDS, EVENTS,
+    EVENTS_AT, EventKind, MOST_THREADS, SITES, SITES_AT, START, WAIT_WORDS, WAITS, WAITS_AT, area,
+    call, head, site,
 };
 
 /// Longest text that is read.
@@ -44,6 +46,12 @@ pub struct SiteRecord {
     pub object: String,
     /// How many.
     pub count: u64,
+    /// … of which were left out, so that what is said of them is estimated by the others.
+    pub estimated: u64,
+    /// Standard error of the count.
+    pub count_error: u64,
+    /// … of the time, in nanoseconds.
+    pub time_error: u64,
     /// Bytes of data of all of them.
     pub bytes: u64,
     /// Nanoseconds in them: where not all were timed, as if the others had taken as long, but for what they waited.
@@ -136,6 +144,29 @@ impl RankRecord {
     /// The events of all of its threads.
     pub fn events(&self) -> impl Iterator<Item = &EventRecord> {
         self.threads.iter().flat_map(|thread| &thread.events)
+    }
+
+    /// The job has ended in a gap, which nobody has told.
+    fn end_gap(&mut self, begun: u64, clock: &Clock) {
+        let ended = self.events().map(|event| event.ended).max();
+        let (Some(thread), Some(ended)) = (self.threads.first_mut(), ended) else {
+            return;
+        };
+        if begun == 0 {
+            return;
+        }
+        let begun = clock.time(begun);
+        thread.events.push(EventRecord {
+            kind: EventKind::Gap,
+            site: 0,
+            track: thread.track,
+            begun,
+            ended: ended.max(begun),
+            peer: None,
+            tag: -1,
+            context: 0,
+            bytes: None,
+        });
     }
 
     /// Whether older events have given way.
@@ -231,7 +262,7 @@ pub(super) fn read(
     let mut text = |word: u64| texts.entry(word).or_insert_with(|| text(word)).clone();
     let mut record = RankRecord {
         rank,
-        left_out: start[head::THREADS_LEFT_OUT],
+        left_out: start[head::THREADS_LEFT_OUT].saturating_add(start[head::LIGHT_LEFT_OUT]),
         ..RankRecord::default()
     };
     let each = layout::area_bytes(timeline);
@@ -246,9 +277,19 @@ pub(super) fn read(
             let words = &all[SITES_AT + place * site::WORDS..][..site::WORDS];
             if words[site::KEY] != 0 {
                 *slot = Some(record.sites.len() as u32);
-                let mut found = site_of(words, clock, &mut text);
-                found.waits = waits_of(&all, place, clock);
+                let number = words[site::NUMBER] as usize % CALL_ROWS;
+                let row = &all[CALLS_AT + number * call::WORDS..][..call::WORDS];
+                let slice = Slice::of(words, row);
+                let (mut found, scale) = site_of(words, slice, clock, &mut text);
+                found.waits = waits_of(&all, place, scale, clock);
                 record.sites.push(found);
+            }
+        }
+        // Calls of which no place is known, left out as well.
+        let rows = all[CALLS_AT..].as_chunks::<{ call::WORDS }>().0;
+        for row in rows.iter().take(CALL_ROWS) {
+            if row[call::RECORDED] == 0 {
+                record.left_out = record.left_out.saturating_add(row[call::LEFT_OUT]);
             }
         }
         let site_at = |place: usize| places.get(place).copied().flatten().unwrap_or(first);
@@ -290,14 +331,22 @@ pub(super) fn read(
         }
         record.threads.push(thread);
     }
+    record.end_gap(start[head::GAP_BEGUN], clock);
     Some(record)
+}
+
+/// How much of the waits of calls that were recorded those are of all calls.
+struct Scale {
+    time: f64,
+    times: f64,
 }
 
 fn site_of(
     words: &[u64],
+    slice: Slice,
     clock: &Clock,
     text: &mut impl FnMut(u64) -> Option<String>,
-) -> SiteRecord {
+) -> (SiteRecord, Scale) {
     let [count, timed, ticks] = [site::COUNT, site::TIMED, site::TICKS].map(|word| words[word]);
     let (waited, untimed) = (words[site::WAITED], words[site::WAITED_UNTIMED]);
     let own = ticks.saturating_sub(waited);
@@ -305,28 +354,54 @@ fn site_of(
     let guessed = u128::from(own) * u128::from(others) / u128::from(timed.max(1));
     let guessed = u64::try_from(guessed).unwrap_or(u64::MAX);
     let all = ticks.saturating_add(guessed).saturating_add(untimed);
-    SiteRecord {
+    let mut estimate = [0; Estimate::WORDS];
+    estimate.copy_from_slice(&words[site::ESTIMATE..][..Estimate::WORDS]);
+    let usual = own as f64 / timed.max(1) as f64;
+    let estimate = Estimate::from_words(estimate).after(&slice, usual);
+    let estimated = estimate.count.round() as u64;
+    let waited = waited.saturating_add(untimed);
+    let slept = words[site::SLEPT_LEFT_OUT];
+    let sampled = waited.saturating_sub(words[site::SLEPT]) as f64;
+    let all_waited = waited
+        .saturating_add(estimate.waited as u64)
+        .saturating_add(slept);
+    let scale = Scale {
+        time: match sampled > 0.0 {
+            true => (sampled + estimate.waited) / sampled,
+            false => 1.0,
+        },
+        times: (count as f64 + estimate.count) / count.max(1) as f64,
+    };
+    let record = SiteRecord {
         call: text(words[site::CALL]).unwrap_or_else(|| "?".to_owned()),
         place: text(words[site::PLACE]),
         object: text(words[site::OBJECT]).unwrap_or_else(|| "?".to_owned()),
-        count,
-        bytes: words[site::BYTES],
-        time: clock.length(all),
-        waited: clock.length(waited.saturating_add(untimed)),
+        count: count.saturating_add(estimated),
+        estimated,
+        count_error: estimate.count_variance.sqrt().round() as u64,
+        time_error: clock.length(estimate.ticks_variance.sqrt() as u64),
+        bytes: words[site::BYTES].saturating_add(estimate.bytes.round() as u64),
+        time: clock.length(
+            all.saturating_add(estimate.ticks as u64)
+                .saturating_add(slept),
+        ),
+        waited: clock.length(all_waited),
         longest: clock.length(words[site::LONGEST]),
         waits: Vec::new(),
-    }
+    };
+    (record, scale)
 }
 
-fn waits_of(all: &[u64], place: usize, clock: &Clock) -> Vec<WaitRecord> {
+fn waits_of(all: &[u64], place: usize, scale: Scale, clock: &Clock) -> Vec<WaitRecord> {
     let rows = all[WAITS_AT..].as_chunks::<WAIT_WORDS>().0;
     let rows = rows.iter().take(WAITS);
     let own = rows.filter(|row| row[0] >> 40 == place as u64 + 1);
+    let scaled = |value: u64, by: f64| (value as f64 * by).round() as u64;
     own.map(|row| WaitRecord {
         cause: Cause::of(row[0] >> 32 & 0xff),
         peer: Some(row[0] as u32).filter(|peer| *peer != layout::NOBODY),
-        time: clock.length(row[1]),
-        times: row[2],
+        time: clock.length(scaled(row[1], scale.time).saturating_add(row[3])),
+        times: scaled(row[2], scale.times).saturating_add(row[4]),
     })
     .collect()
 }

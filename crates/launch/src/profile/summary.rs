@@ -35,6 +35,12 @@ pub struct Row {
     pub place: String,
     /// How often it was made.
     pub count: u64,
+    /// … of which were left out: what is said of them is estimated by the others.
+    pub estimated: u64,
+    /// Standard error of the count.
+    pub count_error: f64,
+    /// … of the seconds.
+    pub seconds_error: f64,
     /// Bytes of data, as its arguments say.
     pub bytes: u64,
     /// Seconds in it, of all ranks.
@@ -81,6 +87,9 @@ pub struct WaitedFor {
 #[derive(Default)]
 struct Sums {
     count: u64,
+    estimated: u64,
+    count_variance: f64,
+    time_variance: f64,
     bytes: u64,
     time: u64,
     waited: u64,
@@ -128,6 +137,9 @@ impl Summary {
                 };
                 let sums = rows.entry(key).or_default();
                 sums.count = sums.count.saturating_add(site.count);
+                sums.estimated = sums.estimated.saturating_add(site.estimated);
+                sums.count_variance += (site.count_error as f64).powi(2);
+                sums.time_variance += (site.time_error as f64).powi(2);
                 sums.bytes = sums.bytes.saturating_add(site.bytes);
                 sums.time = sums.time.saturating_add(site.time);
                 sums.waited = sums.waited.saturating_add(site.waited);
@@ -199,6 +211,9 @@ fn row(((call, place), sums): ((String, String), Sums)) -> Row {
         call,
         place,
         count: sums.count,
+        estimated: sums.estimated,
+        count_error: sums.count_variance.sqrt(),
+        seconds_error: sums.time_variance.sqrt() / 1e9,
         bytes: sums.bytes,
         seconds: seconds(sums.time),
         waited_seconds: seconds(sums.waited),

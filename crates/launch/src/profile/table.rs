@@ -36,10 +36,20 @@ pub fn text(summary: &Summary) -> String {
     if more > 0 {
         let _ = writeln!(out, "… and {more} more (--profile=FILE.json has all)");
     }
+    let sum = |of: fn(&Row) -> u64| summary.calls.iter().map(of).fold(0, u64::saturating_add);
+    let (all, estimated) = (sum(|row| row.count), sum(|row| row.estimated));
+    if estimated > 0 {
+        let _ = writeln!(
+            out,
+            "~: made so often that {} of {all} calls were recorded one by one, the others counted; what is said of these is \
+             estimated (--profile=FILE.json has the standard errors; --record-each records all, and is slower)",
+            all.saturating_sub(estimated),
+        );
+    }
     if summary.left_out > 0 {
         let _ = writeln!(
             out,
-            "{} calls, waits or threads are not counted: there was no room for them",
+            "{} calls, waits or threads are not in the table: there was no room for them, or their threads were not recorded",
             summary.left_out
         );
     }
@@ -48,6 +58,11 @@ pub fn text(summary: &Summary) -> String {
 }
 
 fn line(row: &Row) -> String {
+    let about = |text: String, is_estimated: bool| match is_estimated {
+        true => format!("~{text}"),
+        false => text,
+    };
+    let is_estimated = row.estimated > 0;
     let most = format!("{} ({})", time(row.per_rank.max), row.per_rank.max_rank);
     let waited = match row.waited_seconds > 0.0 {
         true => time(row.waited_seconds),
@@ -61,10 +76,10 @@ fn line(row: &Row) -> String {
         "{:<WIDEST_CALL$} {:<WIDEST_PLACE$} {:>9} {:>8} {:>8} {:>8} {:>14}  {}",
         cut(&row.call, WIDEST_CALL),
         cut(&row.place, WIDEST_PLACE),
-        row.count,
+        about(row.count.to_string(), row.count_error > 0.0),
         size,
-        time(row.seconds),
-        waited,
+        about(time(row.seconds), is_estimated),
+        about(waited, is_estimated && row.waited_seconds > 0.0),
         most,
         for_whom(row),
     )

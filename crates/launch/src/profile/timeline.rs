@@ -6,6 +6,7 @@
 //! | thread | a thread of it that calls MPI, or a fiber |
 //! | slice | a call; within it what it waited for, and within that how long it slept: the rest of the wait it looked again and again |
 //! | flow | a message, from the call that sends it to the call that completes its receive |
+//! | slice "frequent calls are not recorded" | on a track of its own: what it says |
 //!
 //! Each event is a line, so the file is as long as the events, and nothing of it is kept in memory.
 
@@ -28,6 +29,10 @@ pub struct Written {
     pub messages: usize,
     /// Older events that had given way.
     pub dropped: u64,
+    /// Nanoseconds in which frequent calls were left out, of all ranks …
+    pub left_out: u64,
+    /// … and of how many.
+    pub whole: u64,
 }
 
 impl Written {
@@ -38,8 +43,15 @@ impl Written {
             0 => String::new(),
             some => format!("; {some} older events had no room and are not there"),
         };
+        let gaps = match self.left_out {
+            0 => String::new(),
+            some => format!(
+                "; in {} % of the time frequent calls are not recorded (--record-each records all, and is slower)",
+                (some.saturating_mul(100) / self.whole.max(1)).max(1)
+            ),
+        };
         format!(
-            "the timeline is in {}: {} events, {} messages{dropped}; open it at https://ui.perfetto.dev",
+            "the timeline is in {}: {} events, {} messages{dropped}{gaps}; open it at https://ui.perfetto.dev",
             file.display(),
             self.events,
             self.messages
@@ -51,6 +63,8 @@ impl Written {
 const FIBER: u32 = 1 << 31;
 /// Where the numbers of fibers begin in the file: threads have smaller ones.
 const FIRST_FIBER: u32 = 1000;
+/// The number of the track of what is not recorded.
+const GAPS: u32 = 999;
 
 fn thread(track: u32) -> u32 {
     match track & FIBER {
@@ -78,6 +92,8 @@ pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written
             .iter()
             .map(RankRecord::dropped)
             .fold(0, u64::saturating_add),
+        left_out: 0,
+        whole: 0,
     };
     out.write_all(b"{\"traceEvents\":[\n")?;
     let mut first = true;
@@ -95,6 +111,18 @@ pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written
     for (number, record) in records.iter().enumerate() {
         for value in names(record) {
             line(out, &value)?;
+        }
+        let ends = record.events().map(|event| event.ended).max();
+        written.whole += ends.map_or(0, |end| end.saturating_sub(start));
+        // Each thread tells of a gap.
+        let gaps: BTreeMap<u64, u64> = record
+            .events()
+            .filter(|event| event.kind == EventKind::Gap)
+            .map(|event| (event.begun, event.ended))
+            .collect();
+        for (begun, ended) in gaps {
+            written.left_out += ended.saturating_sub(begun);
+            line(out, &gap(record, (begun, ended), start))?;
         }
         for event in record.events() {
             let last = last.get(&(number, event.begun)).copied();
@@ -120,7 +148,7 @@ pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written
         )?;
         written.messages += 1;
     }
-    let other = json!({"dropped_events": written.dropped, "events": written.events, "messages": written.messages});
+    let other = json!({"dropped_events": written.dropped, "unrecorded_ns": written.left_out, "whole_ns": written.whole, "events": written.events, "messages": written.messages});
     write!(
         out,
         "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n"
@@ -141,6 +169,10 @@ fn names(record: &RankRecord) -> Vec<Value> {
     ];
     let mut tracks: BTreeMap<u32, String> = BTreeMap::new();
     for one in &record.threads {
+        let tells_gaps = one.events.iter().all(|event| event.kind == EventKind::Gap);
+        if tells_gaps && !one.events.is_empty() {
+            continue;
+        }
         tracks.insert(thread(one.track), format!("thread {}", one.thread));
     }
     for event in record.events().filter(|event| event.track & FIBER != 0) {
@@ -149,10 +181,20 @@ fn names(record: &RankRecord) -> Vec<Value> {
             .entry(thread(event.track))
             .or_insert_with(|| format!("fiber {number}"));
     }
+    if record.events().any(|event| event.kind == EventKind::Gap) {
+        tracks.insert(GAPS, "not recorded".to_owned());
+    }
     found.extend(tracks.iter().map(|(track, name)| {
         json!({"ph": "M", "name": "thread_name", "pid": rank, "tid": track, "args": {"name": name}})
     }));
     found
+}
+
+fn gap(record: &RankRecord, (begun, ended): (u64, u64), start: u64) -> Value {
+    json!({
+        "ph": "X", "name": "frequent calls are not recorded", "cat": "gap", "pid": record.rank, "tid": GAPS,
+        "ts": micros(begun.saturating_sub(start)), "dur": micros(ended.saturating_sub(begun.max(start))),
+    })
 }
 
 fn slice(record: &RankRecord, event: &EventRecord, last: Option<u32>, start: u64) -> Option<Value> {
@@ -192,7 +234,9 @@ fn slice(record: &RankRecord, event: &EventRecord, last: Option<u32>, start: u64
             (whom, "wait")
         }
         EventKind::Slept => ("sleeps".to_owned(), "sleep"),
-        EventKind::Sent | EventKind::Received => return None,
+        EventKind::Sent | EventKind::Received | EventKind::Gap | EventKind::Unfollowed => {
+            return None;
+        }
     };
     Some(json!({
         "ph": "X", "name": name, "cat": category, "pid": record.rank, "tid": thread(event.track),

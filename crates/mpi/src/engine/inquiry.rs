@@ -13,6 +13,12 @@
 //! ends the sleep, and the next one is another. Fibers that are parked do not look: their workers are idle, or the rank has
 //! other threads.
 //!
+//! # Other threads
+//! Where any thread may call, those that do not wait in MPI count as well. One that is [idle](IdleThreads) can be woken by threads of
+//! this process alone. How often each was switched out is part of the activity: if that is the same in two answers, none of them has
+//! run in between, so there was a moment at which all of them slept, and nobody was left to wake one. A rank with a thread of which that is not known is
+//! never said to stand still.
+//!
 //! All of this is on the way to sleep: a call that need not sleep does not come here.
 
 use std::sync::Arc;
@@ -21,6 +27,8 @@ use std::time::Instant;
 use weft_fabric::Peer;
 use weft_matching::{SourcePattern, TagPattern};
 use weft_sys::call_site::CallSite;
+use weft_sys::idle_threads::IdleThreads;
+use weft_sys::process;
 
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
@@ -32,7 +40,12 @@ use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
 
 /// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 3] = ["weft-progress", "weft-watch", "weft futures"];
+const PASSIVE: [&str; 4] = [
+    "weft-progress",
+    "weft-watch",
+    "weft futures",
+    "weft-profile",
+];
 
 /// The inquiry under way, and who hears the answer.
 #[derive(Default)]
@@ -42,6 +55,8 @@ pub(super) struct Inquiry {
     number: u32,
     /// Waits of those that have looked; `None` if that was told.
     found: Option<Vec<Wait>>,
+    /// The threads that have looked.
+    looked: Vec<u32>,
     /// The program has said that one of its threads makes all calls.
     one_thread_calls: bool,
 }
@@ -76,12 +91,14 @@ impl Inquiry {
     pub(super) fn begin(&mut self, number: u32) {
         self.number = number;
         self.found = Some(Vec::new());
+        self.looked.clear();
     }
 
     /// One that waits has looked, and found nothing.
     pub(super) fn add(&mut self, wait: Wait) {
         if let Some(found) = &mut self.found {
             found.push(wait);
+            self.looked.push(process::thread_id());
         }
     }
 
@@ -154,15 +171,41 @@ fn call_and_place() -> (String, String) {
     (CallSite::entry_point().unwrap_or_default(), place)
 }
 
-/// How many threads of this process neither wait in MPI nor only make progress, of which so many do wait.
-fn other_threads(waiting: usize) -> u32 {
-    let Ok(threads) = weft_sys::process::threads() else {
-        // Nobody knows.
-        return u32::MAX;
-    };
-    let passive = |name: &&String| PASSIVE.contains(&name.as_str());
-    let known = waiting + threads.iter().filter(passive).count();
-    u32::try_from(threads.len().saturating_sub(known)).unwrap_or(u32::MAX)
+/// Threads of this process that neither wait in MPI nor only make progress.
+#[derive(Clone, Copy, Default)]
+struct OtherThreads {
+    /// How many may go on.
+    awake: u32,
+    /// The same number: the same ones are idle, and have not run meanwhile.
+    activity: u64,
+}
+
+impl OtherThreads {
+    /// Without those that have looked.
+    fn without(looked: &[u32]) -> Self {
+        let Ok(threads) = process::threads() else {
+            // Nobody knows.
+            return Self {
+                awake: u32::MAX,
+                activity: 0,
+            };
+        };
+        let mut idle = IdleThreads::look();
+        let mut found = Self::default();
+        for (id, name) in threads {
+            if looked.contains(&id) || PASSIVE.contains(&name.as_str()) {
+                continue;
+            }
+            match idle.switches(id) {
+                Some(switches) => {
+                    let one = (u64::from(id) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    found.activity = found.activity.wrapping_add(one);
+                }
+                None => found.awake = found.awake.saturating_add(1),
+            }
+        }
+        found
+    }
 }
 
 /// By what a sender knows a message that it waits to be answered.
@@ -180,8 +223,8 @@ impl Engine {
         let mut waits = self.core.inquiry.found.take()?;
         let others = match self.core.inquiry.one_thread_calls && alone {
             // The others may do what they like, but not call.
-            true => 0,
-            false => other_threads(waits.len()),
+            true => OtherThreads::default(),
+            false => OtherThreads::without(&self.core.inquiry.looked),
         };
         waits.extend(self.parked.fibers(MOST.saturating_sub(waits.len())));
         let more = waits.len().saturating_sub(MOST) + self.parked.len().saturating_sub(MOST);
@@ -198,8 +241,9 @@ impl Engine {
             + usize::from(!traffic.is_at_rest);
         let mut told = RankWaits {
             inquiry: self.core.inquiry.number,
-            activity: counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get(),
-            other_threads: others,
+            activity: (counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get())
+                .wrapping_add(others.activity),
+            other_threads: others.awake,
             awaits_outside,
             under_way: u32::try_from(queued).unwrap_or(u32::MAX),
             links: traffic.links.into_iter().map(Into::into).collect(),

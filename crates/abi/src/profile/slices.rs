@@ -1,0 +1,218 @@
+//! Slices of time in which frequent calls are recorded; between them they are only counted.
+//!
+//! ```text
+//!   recorded ──budget spent──► frequent ones left out ──next multiple of 50 ms──► all recorded, a new budget
+//!   entry points jump to stubs   to light stubs           "weft-profile", a thread       to stubs
+//! ```
+//!
+//! In each period of 50 ms a rank records a budget of calls. As long as that is enough each call is recorded. When it is spent, those
+//! entry points that have used up most of it are led another way until the period ends: calls that are rare are always recorded,
+//! and so are collectives, which all members must number alike. Periods end at the same time on all ranks whose hosts agree on the time
+//! of day.
+//!
+//! The thread exists once something was left out, and sleeps until a period ends in which something is.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use weft_launch::profile::layout::{EventKind, NOBODY};
+use weft_sys::clock::time_of_day;
+use weft_sys::signal;
+
+use super::area::{Area, Event};
+use super::call::Kind;
+use super::trampoline::{light_stub, stub};
+use super::{CALLS, RECORDER, Recorder};
+
+/// How long a period is, in nanoseconds.
+const PERIOD: u64 = 50_000_000;
+/// Calls that are recorded in a period for a table …
+const TABLE: u32 = 4096;
+/// … and for a timeline, where each costs several times as much.
+const TIMELINE: u32 = 1024;
+/// Entry points that have used up this part of the budget are left out when it is spent.
+const FREQUENT: u32 = 16;
+/// If none has, those that have used up this one.
+const SELDOM: u32 = 256;
+
+/// See the [module page](self).
+pub struct Slices {
+    /// Calls that a period may have.
+    budget: u32,
+    /// Calls that are left of it. What threads do to it at once may count as one.
+    left: AtomicU32,
+    /// The number of this slice, from 1.
+    number: AtomicU64,
+    /// Whether no call is left out.
+    whole: AtomicBool,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// What is left out.
+#[derive(Default)]
+struct State {
+    /// When the slice began, in ticks.
+    begun: u64,
+    /// When something was left out, in ticks.
+    gap_begun: u64,
+    /// What is.
+    calls: Vec<usize>,
+    /// The thread is there.
+    has_thread: bool,
+}
+
+impl Slices {
+    /// Begins with all calls.
+    pub fn new(timeline: bool, each: bool, now: u64) -> Self {
+        let budget = match (each, timeline) {
+            (true, _) => u32::MAX,
+            (false, true) => TIMELINE,
+            (false, false) => TABLE,
+        };
+        Self {
+            budget,
+            left: AtomicU32::new(budget),
+            number: AtomicU64::new(1),
+            whole: AtomicBool::new(true),
+            state: Mutex::new(State {
+                begun: now,
+                ..State::default()
+            }),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The number of this slice.
+    #[inline]
+    pub fn number(&self) -> u64 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    /// Whether no call is left out.
+    #[inline]
+    pub fn are_whole(&self) -> bool {
+        self.whole.load(Ordering::Relaxed)
+    }
+
+    /// A call is recorded. Whether it was the last one.
+    #[inline]
+    #[must_use]
+    pub fn spend(&self) -> bool {
+        let left = self.left.load(Ordering::Relaxed);
+        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
+        left <= 1
+    }
+
+    fn open(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn begin(&self, state: &mut State, now: u64) {
+        state.begun = now;
+        self.number.fetch_add(1, Ordering::Relaxed);
+        self.left.store(self.budget, Ordering::Relaxed);
+    }
+
+    /// The budget is spent: leaves out the frequent calls, if the period is not over.
+    #[cold]
+    pub fn spent(&self, recorder: &Recorder, here: &Area) {
+        let mut state = self.open();
+        if self.left.load(Ordering::Relaxed) > 1 {
+            // Another thread was here.
+            return;
+        }
+        let now = recorder.now();
+        if state.calls.is_empty() && recorder.nanoseconds(now - state.begun) >= PERIOD {
+            return self.begin(&mut state, now);
+        }
+        if !state.has_thread {
+            state.has_thread = signal::spawn_without_signals("weft-profile", attend).is_ok();
+        }
+        if !state.has_thread {
+            // Nobody would end the gap.
+            self.left.store(u32::MAX, Ordering::Relaxed);
+            return;
+        }
+        let found = frequent(recorder, self.number(), self.budget / FREQUENT);
+        let found = match found.is_empty() {
+            true => frequent(recorder, self.number(), self.budget / SELDOM),
+            false => found,
+        };
+        for number in found {
+            if let Some(stub) = light_stub(number)
+                && !state.calls.contains(&number)
+            {
+                CALLS[number].target.store(stub, Ordering::Relaxed);
+                state.calls.push(number);
+            }
+        }
+        if !state.calls.is_empty() && self.whole.swap(false, Ordering::Relaxed) {
+            state.gap_begun = now;
+            recorder.begin_gap(now, here);
+            self.changed.notify_one();
+        }
+        self.left.store(self.budget / 2, Ordering::Relaxed);
+    }
+
+    /// The thread: ends each gap with its period.
+    fn attend(&self, recorder: &Recorder) {
+        let here = recorder.here();
+        let mut state = self.open();
+        loop {
+            state = self
+                .changed
+                .wait_while(state, |state| state.calls.is_empty())
+                .unwrap_or_else(PoisonError::into_inner);
+            let rest = Duration::from_nanos(PERIOD - time_of_day() % PERIOD);
+            (state, _) = self
+                .changed
+                .wait_timeout_while(state, rest, |_| true)
+                .unwrap_or_else(PoisonError::into_inner);
+            let now = recorder.now();
+            self.begin(&mut state, now);
+            self.whole.store(true, Ordering::Relaxed);
+            for number in state.calls.drain(..) {
+                if let Some(stub) = stub(number) {
+                    CALLS[number].target.store(stub, Ordering::Relaxed);
+                }
+            }
+            recorder.end_gap();
+            if let Some(here) = here.filter(|_| recorder.timeline) {
+                here.tell(&Event {
+                    kind: EventKind::Gap,
+                    site: 0,
+                    track: here.number as u32,
+                    begun: state.gap_begun,
+                    ended: now,
+                    peer: NOBODY,
+                    tag: -1,
+                    context: 0,
+                    bytes: 0,
+                });
+            }
+        }
+    }
+}
+
+/// What the thread runs.
+fn attend() {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.slices.attend(recorder);
+    }
+}
+
+/// Calls of which so many were recorded in this slice.
+fn frequent(recorder: &Recorder, slice: u64, least: u32) -> Vec<usize> {
+    let calls = CALLS.iter().enumerate();
+    let mut found = Vec::new();
+    for (number, _) in calls.filter(|(_, call)| call.kind != Kind::Collective) {
+        let areas = recorder.used().iter();
+        let recorded: u64 = areas.map(|area| area.recorded(number, slice)).sum();
+        if recorded >= u64::from(least.max(1)) {
+            found.push(number);
+        }
+    }
+    found
+}

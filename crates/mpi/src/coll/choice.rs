@@ -17,6 +17,9 @@
 //! crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
 //! `collectives-ranks` show what they give.
 
+use weft_fabric::board::Board;
+
+use super::on_board::{Demand, Kind};
 use super::{Hosts, Members};
 
 /// From here on data are bulk: they travel by one copy that the receiver makes.
@@ -27,6 +30,38 @@ const FAN: usize = 32;
 const SMALL_BLOCK: usize = 512;
 /// So many blocks one rank puts in order for others.
 const MANY_BLOCKS: usize = 1024;
+
+/// On a board: where each rank reads the data of all, so much together at most. Beyond, the work of combining is shared out.
+const ALL_READ: usize = 64 * 1024;
+/// Most epochs of one collective on a board: slices of its data.
+const MOST_EPOCHS: usize = 64;
+
+/// How ranks that share memory do a blocking collective on their board. Only reductions have a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnBoard {
+    /// Whoever gets a result folds everything.
+    ByEach,
+    /// Each folds a part.
+    InParts,
+}
+
+/// Whether and how a collective is done on the board of `size` members.
+#[inline]
+pub(super) fn on_board(demand: &Demand, size: usize) -> Option<OnBoard> {
+    let ahead = Board::capacity_ahead_for(size);
+    if demand.shown <= ahead && demand.read <= ALL_READ {
+        return Some(OnBoard::ByEach);
+    }
+    let epochs = match demand.kind {
+        Kind::Blocks => demand.shown.div_ceil(ahead),
+        Kind::Reduction => demand.shown.div_ceil(Board::capacity_for(size)),
+        Kind::Scan => return None,
+    };
+    (epochs <= MOST_EPOCHS && size <= FAN).then_some(match demand.kind {
+        Kind::Reduction => OnBoard::InParts,
+        _ => OnBoard::ByEach,
+    })
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Barrier {

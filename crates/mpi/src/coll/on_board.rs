@@ -41,14 +41,16 @@ use crate::error::Result;
 
 pub(crate) use arguments::check;
 
-/// Collectives, as far as it matters how much data a board takes of them.
+/// Collectives, as far as the way in which much data go over a board depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// Blocks that ranks take as they are, or fold of slices.
+    /// Each takes what it needs of each slice.
     Blocks,
-    /// All get, or one gets, what all give, combined.
+    /// One shows everything, and each takes a part.
+    Scatter,
+    /// One gets what all give, combined, or all get it.
     Reduction,
-    /// Each gets of those before.
+    /// Each gets what those before it give, combined.
     Scan,
 }
 
@@ -63,7 +65,7 @@ pub(crate) struct Demand {
     pub(super) shown: usize,
     /// Bytes that one rank reads at most.
     pub(super) read: usize,
-    /// What of it has a meaning by parts.
+    /// How much data may go.
     pub(super) kind: Kind,
     /// Its operation is one of the program, which is called where the engine is not held.
     is_users: bool,
@@ -149,14 +151,14 @@ impl Demand {
 #[inline]
 pub(crate) fn demand(
     collective: &Collective<'_>,
-    rank: usize,
-    size: usize,
+    (rank, size): (usize, usize),
+    crowded: impl FnOnce() -> bool,
 ) -> Option<(Demand, OnBoard)> {
     let demand = outline(collective, rank, size)?;
     if demand.is_users {
         return None;
     }
-    choice::on_board(&demand, size).map(|way| (demand, way))
+    choice::on_board(&demand, size, crowded).map(|way| (demand, way))
 }
 
 /// What a collective is; `None` for what is known by its steps alone, and without arguments that it must have.
@@ -191,7 +193,10 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
                 Some(send) if rank == *root && rank < send.len() => block(send, rank),
                 _ => described(receive.as_ref()),
             };
-            Demand::of(SCATTER, code, (bytes, all(bytes), all(bytes)), *root)
+            Demand {
+                kind: Kind::Scatter,
+                ..Demand::of(SCATTER, code, (bytes, all(bytes), all(bytes)), *root)
+            }
         }
         Collective::Allgather { receive, .. } => {
             let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;

@@ -66,6 +66,8 @@ pub(super) struct CommunicatorBoard {
     /// The last of that, before what it does now.
     pub before: CollectiveNote,
     pub awaited: Option<Awaited>,
+    /// Its wait before was longer than a few looks: others ran on this core meanwhile, if any wanted it.
+    pub gave_way: bool,
     /// Why the wait has ended otherwise than by what was waited for.
     pub failure: Option<Error>,
     /// A member is lost, or the communicator is revoked.

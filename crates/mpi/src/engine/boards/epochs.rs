@@ -18,7 +18,7 @@ const LOOKS: u32 = 48;
 
 /// Further looks, each with a pause of the processor, if all who are missing may be running on other cores now: together they
 /// take about as long as a switch to another process of this core, which could do nothing for the collective.
-const LOOKS_AT_OTHER_CORES: u32 = 40;
+const LOOKS_AT_OTHER_CORES: u32 = 16;
 
 /// Who waits for a member that arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,7 +193,8 @@ impl<'a, 'g> Epochs<'a, 'g> {
     pub fn until(&mut self, awaited: Awaited) -> Result<()> {
         let place = self.place_mut();
         place.awaited = Some(awaited);
-        if (0..LOOKS).any(|_| place.has_ended()) || self.ends_soon() {
+        let gave_way = std::mem::take(&mut place.gave_way);
+        if (0..LOOKS).any(|_| place.has_ended()) || gave_way && self.ends_soon() {
             self.place_mut().awaited = None;
         } else {
             self.wait();
@@ -204,8 +205,9 @@ impl<'a, 'g> Epochs<'a, 'g> {
         }
     }
 
-    /// Whether the wait ends while another switch of processes would take place: those who are missing may all be running
-    /// now. Whoever waits for somebody that has no core gives its own away instead.
+    /// Whether the wait ends while a switch to another process would take place. For a rank that gave its core away in its wait
+    /// before: the members on this core have run since, and have arrived. If those who are missing are fewer than the
+    /// cores, they may be running now. Whoever waits for a member of its own core gives that away at once.
     fn ends_soon(&mut self) -> bool {
         let cores = self.engine.cores() as usize;
         let place = self.place_mut();
@@ -222,6 +224,7 @@ impl<'a, 'g> Epochs<'a, 'g> {
 
     fn wait(&mut self) {
         let id = self.id;
+        self.place_mut().gave_way = true;
         self.engine.core.boards.awaited.push(id.0);
         self.engine.wait_for(WaitFor::Board(id), |engine| {
             let place = engine.core.boards.get(id);

@@ -82,6 +82,7 @@ impl Engine {
             history: History::default(),
             before: CollectiveNote::NOTHING,
             awaited: None,
+            gave_way: false,
             failure: None,
             lost,
             block,

@@ -43,12 +43,12 @@ fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
         .filter(|core| *core != UNKNOWN)
 }
 
-/// Whether another one who is awake stands on the core of the caller, the process of slot `me`. `None` in a job of more
-/// processes than cores: those who are awake there come and go, and yielding is quicker than to part each time.
+/// Whether another one who is awake stands on the core of the caller, the process of slot `me`. `None` while more are awake
+/// than there are cores: yielding is quicker then than to part each time. Those who are asleep do not count: two of a large job
+/// who talk while all others sleep would stay on one core until the kernel parts them, and pay a switch for each message.
 pub(crate) fn is_shared(segment: &Segment, me: u32) -> Option<bool> {
-    let header = segment.header();
-    let present = header.run_states.present(segment.shape().process_slots);
-    if present > header.cores.load(Ordering::Relaxed) {
+    let load = segment.load();
+    if load.awake > load.cores {
         return None;
     }
     let here = show(segment, me);

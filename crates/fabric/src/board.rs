@@ -2,8 +2,8 @@
 //! with some data each.
 //!
 //! ```text
-//!   line      one for each epoch under way and member, 128 bytes      payload   the same, for data that do not fit
-//!             stamp │ call │ number, length │ up to 104 bytes of data
+//!   line      one for each epoch under way and member, 128 bytes      payload   of each member, for data that do not fit:
+//!             stamp │ call │ number, length │ up to 104 bytes of data             the longer, the fewer rows, see `payloads`
 //! ```
 //!
 //! One member allocates the block ([`Fabric::allocate_shared`](crate::Fabric::allocate_shared)), the others attach it; each
@@ -18,12 +18,14 @@
 //! Others may write anything anywhere at any time. Places are computed from the number of members alone; of what stands in
 //! a line the call, the number and the length are only compared, and data are copied out once.
 
+mod payloads;
+
 use weft_atomic::arrivals::{self, Arrivals, ROWS, Stamps};
 use weft_atomic::{AtomicU32, AtomicU64, Ordering};
 use weft_sys::SharedMemory;
 use weft_sys::span::{Region, SharedBytes};
 
-const _: () = assert!(ROWS.is_multiple_of(PAYLOADS));
+use payloads::Written;
 
 /// Bytes of a line: what is fetched together.
 const LINE: usize = 128;
@@ -44,15 +46,6 @@ const ASIDE: usize = 68;
 /// Most members of a board: each of them looks at the lines of all.
 pub const MOST_MEMBERS: usize = 256;
 
-/// Epochs whose payloads there is room for at a time.
-const PAYLOADS: usize = 8;
-
-/// Most data of a member in an epoch, and the least of this that there is for any number of members.
-const MOST_DATA: usize = 8 << 10;
-const LEAST_DATA: usize = 512;
-/// All payloads together, as far as the two above let.
-const ALL_DATA: usize = 512 << 10;
-
 /// What a member says of its epoch beside the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Note {
@@ -69,13 +62,15 @@ pub struct Note {
 pub struct Board {
     lines: Lines,
     arrivals: Arrivals,
+    written: Written,
 }
 
 #[derive(Debug)]
 struct Lines {
     memory: SharedMemory,
     members: usize,
-    capacity: usize,
+    /// Bytes of a member's payload.
+    payload: usize,
 }
 
 impl Lines {
@@ -90,7 +85,7 @@ impl Lines {
         if length <= INLINE {
             self.line(row, member) + HEAD
         } else {
-            self.line(ROWS, 0) + (row % PAYLOADS * self.members + member) * self.capacity
+            self.line(ROWS, 0) + member * self.payload + payloads::place(self.payload, row, length)
         }
     }
 
@@ -118,14 +113,19 @@ impl Board {
     /// Most bytes of data of a member in an epoch of a group of so many.
     #[must_use]
     pub fn capacity_for(members: usize) -> usize {
-        let share = ALL_DATA / (PAYLOADS * members.max(1)) / LINE * LINE;
-        share.clamp(LEAST_DATA, MOST_DATA)
+        payloads::most(payloads::of_a_member(members), payloads::LONG)
+    }
+
+    /// The same, where a member may be ahead of another by some epochs.
+    #[must_use]
+    pub fn capacity_ahead_for(members: usize) -> usize {
+        payloads::most(payloads::of_a_member(members), payloads::MIDDLE)
     }
 
     /// Bytes of the block for a group of so many; `None` if they are too many for a board, or too few.
     #[must_use]
     pub fn bytes_for(members: usize) -> Option<usize> {
-        let each = ROWS * LINE + PAYLOADS * Self::capacity_for(members);
+        let each = ROWS * LINE + payloads::of_a_member(members);
         (2..=MOST_MEMBERS)
             .contains(&members)
             .then(|| FRONT + members * each)
@@ -140,9 +140,10 @@ impl Board {
             lines: Lines {
                 memory,
                 members,
-                capacity: Self::capacity_for(members),
+                payload: payloads::of_a_member(members),
             },
             arrivals: Arrivals::new(members, me),
+            written: Written::default(),
         })
     }
 
@@ -164,14 +165,25 @@ impl Board {
     #[inline]
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.lines.capacity
+        payloads::most(self.lines.payload, payloads::LONG)
+    }
+
+    /// The same if it is to be ahead of others by some epochs.
+    #[inline]
+    #[must_use]
+    pub fn capacity_ahead(&self) -> usize {
+        payloads::most(self.lines.payload, payloads::MIDDLE)
     }
 
     /// Whether this member may begin the next epoch, with `length` bytes of data: nobody reads any more what it would
     /// overwrite.
     #[inline]
     pub fn has_room(&mut self, length: usize) -> bool {
-        let rows = if length <= INLINE { ROWS } else { PAYLOADS };
+        let rows = if length <= INLINE {
+            ROWS
+        } else {
+            self.written.rows(self.lines.payload, length)
+        };
         self.arrivals.has_room(&self.lines, rows)
     }
 
@@ -212,12 +224,15 @@ impl Board {
     /// Writes a part of the data of the next epoch, of which there will be `length` bytes. False if it does not fit.
     #[inline]
     #[must_use]
-    pub fn write(&self, length: usize, offset: usize, part: &Region) -> bool {
+    pub fn write(&mut self, length: usize, offset: usize, part: &Region) -> bool {
         let row = arrivals::row(self.arrivals.epoch() + 1);
-        let fits = length <= self.lines.capacity
+        let fits = length <= self.capacity()
             && offset
                 .checked_add(part.len())
                 .is_some_and(|end| end <= length);
+        if fits && length > INLINE {
+            self.written.write(self.lines.payload, length);
+        }
         fits && {
             let place = self.lines.data(row, self.me(), length) + offset;
             self.lines.memory.write_from(place, part)
@@ -240,6 +255,7 @@ impl Board {
         self.lines
             .half(line + LENGTH)
             .store(note.length, Ordering::Relaxed);
+        self.written.arrive();
         self.arrivals.arrive(&self.lines);
     }
 
@@ -321,7 +337,7 @@ impl Board {
     ) -> Option<SharedBytes<'_>> {
         let row = arrivals::row(self.arrivals.epoch());
         let fits = member < self.members()
-            && length <= self.lines.capacity
+            && length <= self.capacity()
             && offset.checked_add(part)? <= length;
         if !fits {
             return None;
@@ -367,11 +383,10 @@ mod tests {
     fn layouts_keep_their_promises() {
         for members in 2..=MOST_MEMBERS {
             let bytes = Board::bytes_for(members).expect("a group");
-            let capacity = Board::capacity_for(members);
-            assert!((LEAST_DATA..=MOST_DATA).contains(&capacity) && capacity.is_multiple_of(LINE));
             assert!(bytes <= 4 << 20, "{members}: {bytes}");
+            assert!(Board::capacity_ahead_for(members) < Board::capacity_for(members));
         }
-        assert!(Board::capacity_for(8) >= 8 << 10 && Board::capacity_for(16) >= 4 << 10);
+        assert!(Board::capacity_ahead_for(8) >= 32 << 10 && Board::capacity_for(16) >= 32 << 10);
         assert!(Board::bytes_for(1).is_none() && Board::bytes_for(MOST_MEMBERS + 1).is_none());
         let memory = SharedMemory::of_this_process(100).expect("there is memory");
         assert!(Board::new(memory, 2, 0).is_none(), "too short");
@@ -381,7 +396,7 @@ mod tests {
     fn data_of_every_length_come_across() {
         let mut boards = boards(3);
         let capacity = boards[0].capacity();
-        for length in [0, 1, 8, INLINE, INLINE + 1, 1000, capacity] {
+        for length in [0, 1, 8, INLINE, INLINE + 1, 1000, capacity / 4, capacity] {
             for (me, board) in boards.iter_mut().enumerate() {
                 assert!(board.has_room(length));
                 let data = Memory::patterned(length, me as u64);
@@ -427,8 +442,9 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused() {
-        let boards = boards(2);
-        let (one, capacity) = (&boards[0], boards[0].capacity());
+        let mut boards = boards(2);
+        let capacity = boards[0].capacity();
+        let one = &mut boards[0];
         let data = Memory::filled(16, 1);
         for (length, offset) in [(capacity + 1, 0), (8, 0), (16, 1), (100, usize::MAX)] {
             assert!(

@@ -1,4 +1,4 @@
-//! Blocking collectives of small data on boards, by messages and by turns, against results that are computed plainly: on
+//! Blocking collectives on boards, by messages and by turns, against results that are computed plainly: on
 //! every fabric, under faults, and where ranks disagree.
 
 mod common;
@@ -89,6 +89,7 @@ fn draw(random: &mut SeededRandom, size: usize, number: usize) -> Drawn {
         1..=3 => 1 + below(3),
         4 | 5 => 10 + below(8),
         6 => 400 + below(300),
+        _ if below(3) == 0 => 4000 + below(40_000),
         _ => 1000 + below(1000),
     };
     Drawn {
@@ -470,8 +471,17 @@ fn disagreement_is_an_error() {
         let data = data.buffer();
         world.run(Collective::Bcast { data, root })
     };
-    // Other lengths: on the board, beside the board, and the other way round.
-    for (one, other) in [(3, 4), (3, 5000), (5000, 3)] {
+    // Other lengths: on the board, in several epochs, beside the board, and the other way round.
+    for (one, other) in [
+        (3, 4),
+        (3, 5000),
+        (5000, 3),
+        (3, 60_000),
+        (60_000, 3),
+        (60_000, 60_001),
+        (3, 300_000),
+        (300_000, 3),
+    ] {
         everywhere(2, |process| {
             let world = process.world();
             warm(&world);

@@ -104,6 +104,8 @@ pub fn experiments() -> Vec<Experiment> {
             scales,
             notes: &[
                 "More ranks than cores: here the waiting strategy decides. Timed as in collectives-small.",
+                "Context-switch limit: where all wait for all, each rank has to run once: ranks / cores times a switch between two \
+                 threads that yield one core to each other, measured in the same run.",
                 "No implementation is given any setting; Open MPI is told to accept more ranks than cores, or it \
                  refuses.",
             ],

@@ -2,9 +2,15 @@
 //! that are there but not used.
 
 use super::{budget, per_implementation, powers, timed};
-use crate::experiment::{Budget, Convert, Effort, JobKey, Participants, Plan, Repeat, Task};
+use crate::device::Device;
+use crate::experiment::{
+    Budget, Convert, Effort, JobKey, Participants, Plan, Repeat, SeriesPlan, Task,
+};
 use crate::results::Role;
 use std::time::Duration;
+
+/// The panels of [`COLLECTIVES`] in which all wait for all.
+const ALL_WAIT: [&str; 3] = ["barrier", "allreduce 8 B", "allgather 120 B"];
 
 /// Panel, call and size of each collective that is measured against the number of ranks.
 const COLLECTIVES: [(&str, &str, usize); 8] = [
@@ -69,6 +75,7 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
             },
         ));
     }
+    series.extend(ALL_WAIT.map(|panel| switch_limit(panel, &ranks)));
     // One call of an implementation that spins can take a tenth of a second here.
     let budget = Budget {
         least: effort.pick(6, 20),
@@ -83,6 +90,28 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
         series,
         alone: false,
         limit: None,
+    }
+}
+
+/// What it takes at least until each rank has run once, where there are more of them than cores.
+fn switch_limit(panel: &str, ranks: &[u32]) -> SeriesPlan {
+    let cores = weft_sys::cores::allowed().map_or(usize::MAX, |cores| cores.len());
+    let crowds = ranks.iter().filter(|ranks| **ranks as usize > cores);
+    SeriesPlan {
+        role: Role::Device,
+        subject: Device::Switches.name().into(),
+        variant: String::new(),
+        panel: panel.into(),
+        cells: crowds
+            .map(|&ranks| {
+                let task = Task::Device {
+                    device: Device::Switches,
+                    size: ranks as usize,
+                    convert: Convert::Microseconds,
+                };
+                (f64::from(ranks), task)
+            })
+            .collect(),
     }
 }
 

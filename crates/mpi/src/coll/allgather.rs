@@ -144,24 +144,21 @@ fn ring(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks) {
 /// The leader of each host gets the blocks of its ranks, the leaders give each other what they have, and each gives
 /// everything to its ranks.
 fn hosts_first(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, total: usize) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     // Blocks host by host, which may be where they belong.
-    let in_place = receive.whole().filter(|_| hosts.keep_order());
+    let in_place = receive.whole().filter(|_| levels.hosts.keep_order());
     let all = match in_place {
         Some(whole) => Span::User(whole),
         None => plan.scratch(total),
     };
     let mut blocks = Vec::with_capacity(members.size);
     let mut offset = 0;
-    for rank in hosts.in_order() {
+    for rank in levels.hosts.in_order() {
         let length = receive.bytes(rank);
         blocks.push(all.part(offset, length));
         offset += length;
     }
-    let starts = hosts.starts();
+    let starts = levels.hosts.starts();
     let first = starts[levels.across.rank];
     if levels.leads() {
         levels.within(plan, |here, plan| {
@@ -170,7 +167,7 @@ fn hosts_first(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Block
         plan.take(own, blocks[first]);
         plan.fence();
         let mut begin = 0;
-        let runs: Vec<Span> = (0..hosts.count())
+        let runs: Vec<Span> = (0..levels.hosts.count())
             .map(|host| {
                 let length = blocks[starts[host]..starts[host + 1]]
                     .iter()
@@ -192,7 +189,7 @@ fn hosts_first(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Block
     });
     if in_place.is_none() {
         plan.fence();
-        for (rank, block) in hosts.in_order().zip(blocks) {
+        for (rank, block) in levels.hosts.in_order().zip(blocks) {
             plan.fill(block, receive.block(rank));
         }
     }

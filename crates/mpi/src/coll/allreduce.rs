@@ -65,10 +65,7 @@ fn combine_for_all(
 
 /// To the leader of each host, between these, and back.
 fn hosts_first(members: &Members, plan: &mut Plan, own: Span, out: Span, reduction: &Reduction) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     let into = levels.leads().then_some(out);
     levels.within(plan, |here, plan| {
         reduce::combine(here, plan, own, into, reduction, levels.leader);
@@ -89,10 +86,7 @@ fn hosts_first(members: &Members, plan: &mut Plan, own: Span, out: Span, reducti
 /// Each rank combines one part with those of its host, then with the ranks of its number on the other hosts, and gives it
 /// to its host: between two hosts each byte goes no more often than if each host were one rank, and all ranks work.
 fn parts_of_hosts(members: &Members, plan: &mut Plan, own: Span, out: Span, reduction: &Reduction) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     let cuts = reduction.cuts(levels.here.size);
     let elements = reduction.elements();
     let part = levels.within(plan, |here, plan| share(here, plan, own, &cuts, &elements));

@@ -165,10 +165,7 @@ fn hosts_first(
     receive: &Blocks,
     block: usize,
 ) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     let (here, size) = (levels.here.size, members.size);
     let row = size * block;
     let mine = levels.here.rank;
@@ -177,7 +174,7 @@ fn hosts_first(
     let leads = levels.leads();
     let rows = plan.scratch(if leads { here * row } else { row });
     let own = rows.part(if leads { mine * row } else { 0 }, row);
-    for (place, rank) in hosts.in_order().enumerate() {
+    for (place, rank) in levels.hosts.in_order().enumerate() {
         plan.take(source.block(rank), own.part(place * block, block));
     }
     if leads {
@@ -198,7 +195,7 @@ fn hosts_first(
         });
         plan.fence();
     }
-    for (place, rank) in hosts.in_order().enumerate() {
+    for (place, rank) in levels.hosts.in_order().enumerate() {
         plan.fill(own.part(place * block, block), receive.block(rank));
     }
 }

@@ -28,10 +28,7 @@ fn meet(members: &Members, plan: &mut Plan) {
 
 /// The leader of each host hears its ranks, then the leaders meet, then each tells its ranks.
 fn hosts_first(members: &Members, plan: &mut Plan) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     let others = 1..levels.here.size;
     if !levels.leads() {
         return levels.within(plan, |_, plan| {

@@ -44,17 +44,14 @@ pub(super) fn spread(members: &Members, plan: &mut Plan, data: Span, root: usize
 /// From the root to the leaders of the hosts, from these to their ranks; of bulk one piece goes on within the host while
 /// the next one comes.
 fn hosts_first(members: &Members, plan: &mut Plan, data: Span, root: usize) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let levels = Levels::of(members, Leader::Root(root));
     let pieces = data.len().div_ceil(PIECE).max(1);
     for piece in 0..pieces {
         let start = piece * PIECE;
         let part = data.part(start, PIECE.min(data.len() - start));
         if levels.leads() {
             levels.between(plan, |across, plan| {
-                spread(across, plan, part, hosts.host(root))
+                spread(across, plan, part, levels.hosts.host(root))
             });
             if members.rank != root {
                 plan.fence();

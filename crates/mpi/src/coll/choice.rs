@@ -17,6 +17,9 @@
 //! crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
 //! `collectives-ranks` show what they give.
 
+use weft_fabric::board::Board;
+
+use super::on_board::{Demand, Kind};
 use super::{Hosts, Members};
 
 /// From here on data are bulk: they travel by one copy that the receiver makes.
@@ -27,6 +30,49 @@ const FAN: usize = 32;
 const SMALL_BLOCK: usize = 512;
 /// So many blocks one rank puts in order for others.
 const MANY_BLOCKS: usize = 1024;
+
+/// On a board: where each rank reads the data of all, so much together at most. Beyond, the work of combining is shared out.
+const ALL_READ: usize = 64 * 1024;
+/// Most epochs of one collective on a board: slices of its data.
+const MOST_EPOCHS: usize = 64;
+
+/// How ranks that share memory do a blocking collective on their board. Only reductions have a choice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OnBoard {
+    /// Whoever gets a result folds everything.
+    ByEach,
+    /// Each folds a part.
+    InParts,
+}
+
+/// Whether and how a collective is done on the board of `size` members, all on one host.
+#[inline]
+pub(super) fn on_board(
+    demand: &Demand,
+    size: usize,
+    crowded: impl FnOnce() -> bool,
+) -> Option<OnBoard> {
+    if demand.shown <= Board::capacity_ahead_for(size) && demand.read <= ALL_READ {
+        return Some(OnBoard::ByEach);
+    }
+    on_board_in_slices(demand, size, crowded())
+}
+
+/// The same of much data.
+#[inline(never)]
+fn on_board_in_slices(demand: &Demand, size: usize, crowded: bool) -> Option<OnBoard> {
+    let (ahead, most) = (Board::capacity_ahead_for(size), Board::capacity_for(size));
+    let (way, slice) = match demand.kind {
+        Kind::Scan => return None,
+        // In a crowd the root has no room for further slices until all have run: 8 ranks on two cores took 28 µs for blocks of
+        // 64 KiB, which go in four epochs, and 12 where each reads the root's memory; 4 ranks, in two, 7.6 and 10.
+        Kind::Scatter if crowded && demand.shown > 2 * most => return None,
+        Kind::Blocks | Kind::Scatter => (OnBoard::ByEach, ahead),
+        Kind::Reduction => (OnBoard::InParts, most),
+    };
+    let fits = size <= FAN && demand.shown.div_ceil(slice) <= MOST_EPOCHS;
+    fits.then_some(way)
+}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Barrier {

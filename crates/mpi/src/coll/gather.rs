@@ -137,10 +137,7 @@ fn hosts_first(
     root: usize,
     block: usize,
 ) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let levels = Levels::of(members, Leader::Root(root));
     let others = (0..levels.here.size).filter(|number| *number != levels.here.rank);
     if !levels.leads() {
         let own = send.map(|send| plan.input(send));
@@ -159,9 +156,9 @@ fn hosts_first(
             plan.take(send, part(levels.here.rank));
         }
         plan.fence();
-        return levels.between(plan, |_, plan| plan.send(hosts.host(root), all));
+        return levels.between(plan, |_, plan| plan.send(levels.hosts.host(root), all));
     };
-    let ranks = hosts.ranks_beside(root);
+    let ranks = levels.hosts.ranks_beside(root);
     for number in others {
         let into = plan.output(receive.block(ranks[number]));
         levels.within(plan, |_, plan| plan.receive(number, into));
@@ -169,9 +166,9 @@ fn hosts_first(
     if let Some(send) = send {
         plan.transfer(send, receive.block(root));
     }
-    let others = (0..hosts.count()).filter(|host| *host != hosts.host(root));
+    let others = (0..levels.hosts.count()).filter(|host| *host != levels.hosts.host(root));
     let came: Vec<(usize, Span)> = others
-        .map(|host| (host, plan.scratch(hosts.ranks(host).len() * block)))
+        .map(|host| (host, plan.scratch(levels.hosts.ranks(host).len() * block)))
         .collect();
     levels.between(plan, |_, plan| {
         came.iter()
@@ -179,7 +176,7 @@ fn hosts_first(
     });
     plan.fence();
     for (host, all) in came {
-        for (number, rank) in hosts.ranks(host).iter().enumerate() {
+        for (number, rank) in levels.hosts.ranks(host).iter().enumerate() {
             plan.fill(all.part(number * block, block), receive.block(*rank));
         }
     }

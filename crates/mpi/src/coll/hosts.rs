@@ -148,8 +148,10 @@ pub(super) struct Levels<'a> {
 }
 
 impl<'a> Levels<'a> {
-    /// Those of a communicator on several hosts.
-    pub fn of(members: &Members, hosts: &'a Hosts, leader: Leader) -> Self {
+    /// Those of a communicator on several hosts, some of which have several ranks: what `HostsFirst` is chosen for.
+    pub fn of(members: &'a Members, leader: Leader) -> Self {
+        let hosts = members.levels();
+        let hosts = hosts.expect("hosts come first only where there are levels");
         let leader_of = |host: usize| {
             let ranks = hosts.ranks(host);
             match leader {
@@ -197,6 +199,8 @@ impl<'a> Levels<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::buffer::{Buffer, region_of};
     use crate::coll::plan::Cut;
@@ -287,8 +291,11 @@ mod tests {
     #[test]
     fn the_root_leads_its_host() {
         let hosts = Hosts::of([0, 0, 1, 1, 1]).unwrap();
-        let members = Members::some(4, 5, false);
-        let levels = Levels::of(&members, &hosts, Leader::Root(3));
+        let members = Members {
+            hosts: Some(Arc::new(hosts)),
+            ..Members::some(4, 5, false)
+        };
+        let levels = Levels::of(&members, Leader::Root(3));
         assert_eq!(
             (levels.here.rank, levels.here.size, levels.leader),
             (2, 3, 1)
@@ -296,6 +303,6 @@ mod tests {
         assert_eq!((levels.across.rank, levels.across.size), (1, 2));
         assert_eq!(levels.leaders, [0, 3]);
         assert!(!levels.leads());
-        assert!(Levels::of(&members, &hosts, Leader::Last).leads());
+        assert!(Levels::of(&members, Leader::Last).leads());
     }
 }

@@ -8,29 +8,51 @@
 //! | allgather, allreduce, alltoall, reduce_scatter_block | its own | all |
 //! | scan, exscan | its own | those before |
 //!
-//! Reductions are folded by each rank that gets a result, from the last rank to the first, as those by messages are: so
-//! results are the same bytes everywhere, and the order of ranks is kept.
+//! What is more than a member can show at a time goes slice by slice, an epoch for each: while the readers copy one out of the
+//! memory that all share, the next is copied in.
+//!
+//! Reductions are folded from the last rank to the first, as those by messages are: so results are the same bytes everywhere,
+//! and the order of ranks is kept. Of little data, by each rank that gets a result; of more, each rank folds one part, and
+//! shows it in an epoch that follows.
+//!
+//! | file | what |
+//! |---|---|
+//! | `arguments` | arguments, checked |
+//! | `blocks` | bcast, gather, scatter, allgather, alltoall |
+//! | `reductions` | reductions and scans |
 //!
 //! All ranks must come to the same answer to whether a collective is done here: [`demand`] asks only what the standard
 //! makes equal on all ranks.
 
-use weft_fabric::Region;
-use weft_fabric::board::{Board, Note};
+mod arguments;
+mod blocks;
+mod reductions;
 
+use super::choice::{self, OnBoard};
 use super::reduce::ReductionArgument;
 use super::{Blocks, Collective, Members};
-use super::{alltoall, gather, reduce_scatter, scatter};
-use crate::buffer::{self, Buffer};
+use crate::buffer::Buffer;
 use crate::datatype::SignatureCode;
 use crate::engine::Guard;
-use crate::engine::boards::{Audience, Awaited, BoardCall, BoardId, Epoch};
+use crate::engine::boards::{Audience, Awaited, BoardCall, BoardId, Epochs};
 use crate::engine::collective_note::CollectiveNote;
 use crate::engine::counters::COLLECTIVES;
 use crate::error::Result;
 
-/// Where all ranks read the data of all, they read so much together at most: beyond, sharing the work by messages is
-/// quicker.
-const ALL_READ: usize = 64 * 1024;
+pub(crate) use arguments::check;
+
+/// Collectives, as far as the way in which much data go over a board depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// Each takes what it needs of each slice.
+    Blocks,
+    /// One shows everything, and each takes a part.
+    Scatter,
+    /// One gets what all give, combined, or all get it.
+    Reduction,
+    /// Each gets what those before it give, combined.
+    Scan,
+}
 
 /// What a collective asks of a board.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,9 +62,11 @@ pub(crate) struct Demand {
     /// Bytes of what the ranks give or get each, alike on all.
     each: usize,
     /// Bytes that one rank shows at most.
-    shown: usize,
+    pub(super) shown: usize,
     /// Bytes that one rank reads at most.
-    read: usize,
+    pub(super) read: usize,
+    /// How much data may go.
+    pub(super) kind: Kind,
     /// Its operation is one of the program, which is called where the engine is not held.
     is_users: bool,
     /// What all ranks compute alike.
@@ -90,6 +114,7 @@ impl Demand {
             each,
             shown,
             read,
+            kind: Kind::Blocks,
             is_users: false,
             note: CollectiveNote::of(place, root, signature),
         }
@@ -97,7 +122,7 @@ impl Demand {
 
     /// That of a reduction of so many bytes.
     fn reducing(
-        place: usize,
+        (place, kind): (usize, Kind),
         send: &Buffer,
         read: usize,
         reduction: &ReductionArgument<'_>,
@@ -109,30 +134,31 @@ impl Demand {
         Self {
             is_users: operation.is_none(),
             note: demand.note.with(operation),
+            kind,
             ..demand
         }
     }
 
     /// The collective, as number `number` of its communicator.
+    #[inline]
     pub(crate) fn call(&self, number: u32) -> BoardCall {
-        BoardCall {
-            place: self.place,
-            shown: self.shown,
-            note: Note {
-                call: self.note.bits(),
-                number,
-                length: self.each as u32,
-            },
-        }
+        BoardCall::new(self.place, self.each, self.note, number)
     }
 }
 
-/// What a collective asks of a board of `size` members; `None` if it is not for boards. The same on all ranks.
+/// What a collective asks of a board of `size` members, and how it is done there; `None` if it is not for boards. The same on
+/// all ranks.
 #[inline]
-pub(crate) fn demand(collective: &Collective<'_>, rank: usize, size: usize) -> Option<Demand> {
+pub(crate) fn demand(
+    collective: &Collective<'_>,
+    (rank, size): (usize, usize),
+    crowded: impl FnOnce() -> bool,
+) -> Option<(Demand, OnBoard)> {
     let demand = outline(collective, rank, size)?;
-    let fits = demand.shown <= Board::capacity_for(size) && demand.read <= ALL_READ;
-    (fits && !demand.is_users).then_some(demand)
+    if demand.is_users {
+        return None;
+    }
+    choice::on_board(&demand, size, crowded).map(|way| (demand, way))
 }
 
 /// What a collective is; `None` for what is known by its steps alone, and without arguments that it must have.
@@ -167,7 +193,10 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
                 Some(send) if rank == *root && rank < send.len() => block(send, rank),
                 _ => described(receive.as_ref()),
             };
-            Demand::of(SCATTER, code, (bytes, all(bytes), all(bytes)), *root)
+            Demand {
+                kind: Kind::Scatter,
+                ..Demand::of(SCATTER, code, (bytes, all(bytes), all(bytes)), *root)
+            }
         }
         Collective::Allgather { receive, .. } => {
             let (bytes, code) = (rank < receive.len()).then(|| block(receive, rank))?;
@@ -182,19 +211,37 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
             reduction,
             root,
             ..
-        } => Demand::reducing(REDUCE, send, all(send.bytes()), reduction, *root),
+        } => Demand::reducing(
+            (REDUCE, Kind::Reduction),
+            send,
+            all(send.bytes()),
+            reduction,
+            *root,
+        ),
         Collective::Allreduce {
             send, reduction, ..
-        } => Demand::reducing(ALLREDUCE, send, all(send.bytes()), reduction, 0),
+        } => Demand::reducing(
+            (ALLREDUCE, Kind::Reduction),
+            send,
+            all(send.bytes()),
+            reduction,
+            0,
+        ),
         Collective::ReduceScatterBlock {
             send, reduction, ..
-        } => Demand::reducing(REDUCE_SCATTER_BLOCK, send, send.bytes(), reduction, 0),
+        } => Demand::reducing(
+            (REDUCE_SCATTER_BLOCK, Kind::Blocks),
+            send,
+            send.bytes(),
+            reduction,
+            0,
+        ),
         Collective::Scan {
             send, reduction, ..
-        } => Demand::reducing(SCAN, send, all(send.bytes()), reduction, 0),
+        } => Demand::reducing((SCAN, Kind::Scan), send, all(send.bytes()), reduction, 0),
         Collective::Exscan {
             send, reduction, ..
-        } => Demand::reducing(EXSCAN, send, all(send.bytes()), reduction, 0),
+        } => Demand::reducing((EXSCAN, Kind::Scan), send, all(send.bytes()), reduction, 0),
     })
 }
 
@@ -208,82 +255,6 @@ fn described(buffer: Option<&Buffer>) -> (usize, SignatureCode) {
     })
 }
 
-/// Checks the arguments of a collective, as its builder does.
-#[inline]
-pub(crate) fn check(collective: &Collective<'_>, members: &Members) -> Result<()> {
-    match collective {
-        Collective::Steps(_) | Collective::Barrier => Ok(()),
-        Collective::Bcast { root, .. } => members.check_root("MPI_Bcast", *root),
-        Collective::Gather {
-            send,
-            receive,
-            root,
-        } => gather::check(
-            members,
-            "MPI_Gather",
-            send.as_ref(),
-            receive.as_ref(),
-            *root,
-        ),
-        Collective::Scatter {
-            send,
-            receive,
-            root,
-        } => scatter::check(
-            members,
-            "MPI_Scatter",
-            send.as_ref(),
-            receive.as_ref(),
-            *root,
-        ),
-        Collective::Allgather { send, receive } => {
-            super::allgather::check("MPI_Allgather", members, send.as_ref(), receive)
-        }
-        Collective::Alltoall { send, receive } => {
-            alltoall::check(members, "MPI_Alltoall", send.as_ref(), receive)
-        }
-        Collective::Reduce {
-            send,
-            receive,
-            reduction,
-            root,
-        } => {
-            let name = "MPI_Reduce";
-            members.check_root(name, *root)?;
-            reduction.check(name, reduction.count, send)?;
-            match receive {
-                _ if members.rank != *root => Ok(()),
-                Some(receive) => reduction.check(name, reduction.count, receive),
-                None => Err(super::missing(name, "receive")),
-            }
-        }
-        Collective::Allreduce {
-            send,
-            receive,
-            reduction,
-        } => reduction.check_both("MPI_Allreduce", send, receive),
-        Collective::Scan {
-            send,
-            receive,
-            reduction,
-        } => reduction.check_both("MPI_Scan", send, receive),
-        Collective::Exscan {
-            send,
-            receive,
-            reduction,
-        } => match members.rank {
-            0 => reduction.check("MPI_Exscan", reduction.count, send),
-            _ => reduction.check_both("MPI_Exscan", send, receive),
-        },
-        Collective::ReduceScatterBlock {
-            send,
-            receive,
-            count,
-            reduction,
-        } => reduce_scatter::check_blocks(members, send, receive, *count, reduction),
-    }
-}
-
 /// Carries a collective out on a board, of whose members this is number `members.rank`. Its arguments have been checked.
 ///
 /// # Errors
@@ -293,22 +264,25 @@ pub(crate) fn carry_out(
     collective: &Collective<'_>,
     members: &Members,
     (guard, id): (&mut Guard<'_>, BoardId),
-    call: BoardCall,
+    (call, way): (BoardCall, OnBoard),
 ) -> Result<()> {
-    let mut epoch = Epoch::enter(guard, id, call)?;
-    let epoch = &mut epoch;
+    let mut epochs = Epochs::enter(guard, id, call)?;
+    let epochs = &mut epochs;
     let Members { rank, size, .. } = *members;
     match collective {
         Collective::Steps(_) => Ok(()),
-        Collective::Barrier => all_arrive(epoch, size),
-        Collective::Bcast { data, root } => bcast(epoch, rank, data, *root),
+        Collective::Barrier => {
+            epochs.begin(0)?;
+            all_arrive(epochs, size)
+        }
+        Collective::Bcast { data, root } => blocks::bcast(epochs, rank, data, *root),
         Collective::Gather {
             send,
             receive,
             root,
         } => {
             let receive = receive.as_ref().filter(|_| rank == *root);
-            gather_blocks(epoch, members, send.as_ref(), receive, *root)
+            blocks::gather(epochs, members, send.as_ref(), receive, *root)
         }
         Collective::Scatter {
             send,
@@ -316,26 +290,13 @@ pub(crate) fn carry_out(
             root,
         } => {
             let send = send.as_ref().filter(|_| rank == *root);
-            scatter_blocks(epoch, members, send, receive.as_ref(), *root)
+            blocks::scatter(epochs, members, send, receive.as_ref(), *root)
         }
         Collective::Allgather { send, receive } => {
-            let own = send.as_ref().unwrap_or_else(|| receive.block(rank));
-            let bytes = own.bytes();
-            epoch.write(bytes, 0, own)?;
-            all_arrive(epoch, size)?;
-            take_blocks(epoch, members, receive, send.is_some(), |_| (bytes, 0))
+            blocks::allgather(epochs, members, send.as_ref(), receive)
         }
         Collective::Alltoall { send, receive } => {
-            let out = send.as_ref().unwrap_or(receive);
-            let block = receive.bytes(rank);
-            let all = block * size;
-            for other in 0..size {
-                epoch.write(all, other * block, out.block(other))?;
-            }
-            all_arrive(epoch, size)?;
-            take_blocks(epoch, members, receive, send.is_some(), |_| {
-                (all, rank * block)
-            })
+            blocks::alltoall(epochs, members, send.as_ref(), receive)
         }
         Collective::Reduce {
             send,
@@ -343,209 +304,89 @@ pub(crate) fn carry_out(
             reduction,
             root,
         } => {
-            epoch.write(send.bytes(), 0, send)?;
-            epoch.arrive(Audience::Root(*root));
-            let Some(receive) = receive.as_ref().filter(|_| rank == *root) else {
-                return Ok(());
-            };
-            await_all(epoch, size)?;
-            fold(epoch, (send.bytes(), 0), size, reduction, receive)
+            let receive = receive.as_ref().filter(|_| rank == *root);
+            match way {
+                OnBoard::ByEach => {
+                    reductions::reduce(epochs, members, (send, receive), reduction, *root)
+                }
+                OnBoard::InParts => {
+                    let root = Some(*root);
+                    reductions::in_parts(epochs, members, (send, receive), reduction, root)
+                }
+            }
         }
         Collective::Allreduce {
             send,
             receive,
             reduction,
-        } => {
-            epoch.write(send.bytes(), 0, send)?;
-            all_arrive(epoch, size)?;
-            fold(epoch, (send.bytes(), 0), size, reduction, receive)
-        }
+        } => match way {
+            OnBoard::ByEach => reductions::allreduce(epochs, size, (send, receive), reduction),
+            OnBoard::InParts => {
+                let receive = Some(receive);
+                reductions::in_parts(epochs, members, (send, receive), reduction, None)
+            }
+        },
         Collective::ReduceScatterBlock {
             send,
             receive,
             reduction,
             ..
-        } => {
-            let (all, offset) = (send.bytes(), rank * receive.bytes());
-            epoch.write(all, 0, send)?;
-            all_arrive(epoch, size)?;
-            fold(epoch, (all, offset), size, reduction, receive)
-        }
+        } => reductions::reduce_scatter_block(epochs, members, (send, receive), reduction),
         Collective::Scan {
             send,
             receive,
             reduction,
-        } => scan(epoch, (rank + 1, send), reduction, receive),
+        } => reductions::scan(epochs, rank + 1, (send, receive), reduction),
         Collective::Exscan {
             send,
             receive,
             reduction,
-        } => scan(epoch, (rank, send), reduction, receive),
+        } => reductions::scan(epochs, rank, (send, receive), reduction),
     }
 }
 
 /// Arrives, and waits for all.
 #[inline]
-fn all_arrive(epoch: &mut Epoch<'_, '_>, size: usize) -> Result<()> {
-    epoch.arrive(Audience::All);
-    await_all(epoch, size)
+fn all_arrive(epochs: &mut Epochs<'_, '_>, size: usize) -> Result<()> {
+    epochs.arrive(Audience::All);
+    await_all(epochs, size)
 }
 
 #[inline]
-fn await_all(epoch: &mut Epoch<'_, '_>, size: usize) -> Result<()> {
-    epoch.until(Awaited::All)?;
-    (0..size).try_for_each(|member| epoch.check(member))
+fn await_all(epochs: &mut Epochs<'_, '_>, size: usize) -> Result<()> {
+    epochs.until(Awaited::All)?;
+    (0..size).try_for_each(|member| epochs.check(member))
 }
 
+/// Pieces of `bytes` bytes, of `most` bytes each but the last: where each begins, and its length. One of nothing if there
+/// are no bytes.
 #[inline]
-fn bcast(epoch: &mut Epoch<'_, '_>, rank: usize, data: &Buffer, root: usize) -> Result<()> {
-    let bytes = data.bytes();
-    if rank == root {
-        epoch.write(bytes, 0, data)?;
-        epoch.arrive(Audience::Mine);
-        return Ok(());
-    }
-    epoch.arrive(Audience::Nobody);
-    epoch.until(Awaited::One(root))?;
-    epoch.check(root)?;
-    data.fill(epoch.read(root, bytes, (0, bytes))?);
-    Ok(())
-}
-
-/// `receive` is there at the root.
-fn gather_blocks(
-    epoch: &mut Epoch<'_, '_>,
-    members: &Members,
-    send: Option<&Buffer>,
-    receive: Option<&Blocks>,
-    root: usize,
-) -> Result<()> {
-    if let Some(send) = send {
-        epoch.write(send.bytes(), 0, send)?;
-    }
-    epoch.arrive(Audience::Root(root));
-    let Some(receive) = receive else {
-        return Ok(());
-    };
-    await_all(epoch, members.size)?;
-    let block = receive.bytes(root);
-    take_blocks(epoch, members, receive, send.is_some(), |_| (block, 0))
-}
-
-/// `send` is there at the root.
-fn scatter_blocks(
-    epoch: &mut Epoch<'_, '_>,
-    members: &Members,
-    send: Option<&Blocks>,
-    receive: Option<&Buffer>,
-    root: usize,
-) -> Result<()> {
-    let block = match (send, receive) {
-        (Some(send), _) => send.bytes(root),
-        (None, receive) => receive.map_or(0, Buffer::bytes),
-    };
-    let all = block * members.size;
-    if let Some(send) = send {
-        for rank in 0..members.size {
-            epoch.write(all, rank * block, send.block(rank))?;
-        }
-        epoch.arrive(Audience::Mine);
+fn slices(bytes: usize, most: usize) -> impl Iterator<Item = (usize, usize)> {
+    let count = if bytes <= most {
+        1
     } else {
-        epoch.arrive(Audience::Nobody);
-        epoch.until(Awaited::One(root))?;
-        epoch.check(root)?;
-    }
-    if let Some(receive) = receive {
-        receive.fill(epoch.read(root, all, (members.rank * block, block))?);
-    }
-    Ok(())
-}
-
-/// Takes a block of each member, which is at `place` of its data: so many bytes, and where in them. Of this one too,
-/// unless it is in place.
-#[inline]
-fn take_blocks(
-    epoch: &Epoch<'_, '_>,
-    members: &Members,
-    receive: &Blocks,
-    own: bool,
-    place: impl Fn(usize) -> (usize, usize),
-) -> Result<()> {
-    for rank in 0..members.size {
-        if rank == members.rank && !own {
-            continue;
-        }
-        let (into, (length, offset)) = (receive.block(rank), place(rank));
-        into.fill(epoch.read(rank, length, (offset, into.bytes()))?);
-    }
-    Ok(())
-}
-
-/// The elements of the first `count` members, combined.
-fn scan(
-    epoch: &mut Epoch<'_, '_>,
-    (count, send): (usize, &Buffer),
-    reduction: &ReductionArgument<'_>,
-    receive: &Buffer,
-) -> Result<()> {
-    let bytes = send.bytes();
-    epoch.write(bytes, 0, send)?;
-    epoch.arrive(Audience::Above);
-    if count == 0 {
-        return Ok(());
-    }
-    epoch.until(Awaited::First(count))?;
-    (0..count).try_for_each(|member| epoch.check(member))?;
-    fold(epoch, (bytes, 0), count, reduction, receive)
-}
-
-/// Combines what the first `count` members show, from the last to the first: `offset` in their `length` bytes, as much
-/// as `receive` holds.
-#[inline]
-fn fold(
-    epoch: &mut Epoch<'_, '_>,
-    data: (usize, usize),
-    count: usize,
-    reduction: &ReductionArgument<'_>,
-    receive: &Buffer,
-) -> Result<()> {
-    // What others may change meanwhile is copied once, and combined then.
-    let mut scratch = epoch.take_scratch();
-    let folded = match receive {
-        Buffer::Flat(into, _) => fold_into(epoch, data, count, reduction, *into, &mut scratch),
-        Buffer::Typed(typed) => {
-            let mut packed = vec![0; typed.bytes()];
-            let into = buffer::region_of(&mut packed);
-            let folded = fold_into(epoch, data, count, reduction, into, &mut scratch);
-            typed.unpack(buffer::shared(&into));
-            folded
-        }
+        bytes.div_ceil(most)
     };
-    epoch.give_scratch(scratch);
-    folded
+    (0..count).map(move |number| {
+        let start = number * most;
+        (start, most.min(bytes - start))
+    })
 }
 
-#[inline]
-fn fold_into(
-    epoch: &Epoch<'_, '_>,
-    (length, offset): (usize, usize),
-    count: usize,
-    reduction: &ReductionArgument<'_>,
-    into: Region,
-    scratch: &mut [u8],
-) -> Result<()> {
-    let part = into.len();
-    let elements = part.checked_div(reduction.datatype.size()).unwrap_or(0);
-    epoch
-        .read(count - 1, length, (offset, part))?
-        .copy_to_region(&into);
-    for member in (0..count - 1).rev() {
-        let data = epoch.read(member, length, (offset, part))?;
-        let operand = buffer::region_of(&mut scratch[..part]);
-        data.copy_to_region(&operand);
-        reduction
-            .op
-            .reduce(operand, into, elements, reduction.datatype)?;
+#[cfg(test)]
+mod tests {
+    use super::slices;
+
+    #[test]
+    fn slices_cover_everything_once() {
+        for (bytes, most, expected) in [
+            (0, 8, vec![(0, 0)]),
+            (0, 0, vec![(0, 0)]),
+            (8, 8, vec![(0, 8)]),
+            (9, 8, vec![(0, 8), (8, 1)]),
+            (24, 8, vec![(0, 8), (8, 8), (16, 8)]),
+        ] {
+            assert_eq!(slices(bytes, most).collect::<Vec<_>>(), expected);
+        }
     }
-    Ok(())
 }

@@ -182,10 +182,7 @@ fn hosts_first(
     reduction: &Reduction,
     root: usize,
 ) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let levels = Levels::of(members, Leader::Root(root));
     let leads = levels.leads();
     let of_host = match levels.here.size {
         1 => own,
@@ -201,7 +198,14 @@ fn hosts_first(
     if leads {
         plan.fence();
         levels.between(plan, |across, plan| {
-            combine(across, plan, of_host, out, reduction, hosts.host(root));
+            combine(
+                across,
+                plan,
+                of_host,
+                out,
+                reduction,
+                levels.hosts.host(root),
+            );
         });
     }
 }

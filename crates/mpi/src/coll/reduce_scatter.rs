@@ -139,10 +139,7 @@ fn hosts_first(
     cuts: &[usize],
     reduction: &Reduction,
 ) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::First);
+    let levels = Levels::of(members, Leader::First);
     let is_root = members.rank == 0;
     let all = is_root.then(|| plan.scratch(own.len()));
     combine(members, plan, own, all, reduction, 0);
@@ -151,7 +148,7 @@ fn hosts_first(
     if !levels.leads() {
         return levels.within(plan, |_, plan| plan.receive(levels.leader, out));
     }
-    let starts = hosts.starts();
+    let starts = levels.hosts.starts();
     let range = |host: usize| {
         let (start, end) = (cuts[starts[host]], cuts[starts[host + 1]]);
         (start, end - start)

@@ -43,10 +43,7 @@ fn inclusive(members: &Members, plan: &mut Plan, data: Span, elements: &Elements
         }
         Scan::Doubling => doubling(members, plan, data, spare, elements, 0),
         Scan::HostsFirst => {
-            let Some(hosts) = members.levels() else {
-                return;
-            };
-            let levels = Levels::of(members, hosts, Leader::Last);
+            let levels = Levels::of(members, Leader::Last);
             levels.within(plan, |here, plan| inclusive(here, plan, data, elements));
             plan.fence();
             if let Some(before) = of_hosts_before(&levels, plan, data, elements) {
@@ -133,10 +130,7 @@ fn exclusive(members: &Members, plan: &mut Plan, own: Span, before: Span, elemen
             }
         }
         Scan::HostsFirst => {
-            let Some(hosts) = members.levels() else {
-                return;
-            };
-            let levels = Levels::of(members, hosts, Leader::Last);
+            let levels = Levels::of(members, Leader::Last);
             levels.within(plan, |here, plan| {
                 exclusive(here, plan, own, before, elements)
             });

@@ -138,10 +138,7 @@ fn hosts_first(
     root: usize,
     block: usize,
 ) {
-    let Some(hosts) = members.levels() else {
-        return;
-    };
-    let levels = Levels::of(members, hosts, Leader::Root(root));
+    let levels = Levels::of(members, Leader::Root(root));
     let others = (0..levels.here.size).filter(|number| *number != levels.here.rank);
     if !levels.leads() {
         let own = receive.map(|receive| plan.output(receive));
@@ -153,7 +150,7 @@ fn hosts_first(
     let (true, Some(send)) = (members.rank == root, send) else {
         let all = plan.scratch(levels.here.size * block);
         let part = |number: usize| all.part(number * block, block);
-        levels.between(plan, |_, plan| plan.receive(hosts.host(root), all));
+        levels.between(plan, |_, plan| plan.receive(levels.hosts.host(root), all));
         plan.fence();
         levels.within(plan, |_, plan| {
             others.for_each(|number| plan.send(number, part(number)));
@@ -164,15 +161,15 @@ fn hosts_first(
         return;
     };
     // Hosts first: theirs is the longest way.
-    for host in (0..hosts.count()).filter(|host| *host != hosts.host(root)) {
-        let ranks = hosts.ranks(host);
+    for host in (0..levels.hosts.count()).filter(|host| *host != levels.hosts.host(root)) {
+        let ranks = levels.hosts.ranks(host);
         let all = plan.scratch(ranks.len() * block);
         for (number, rank) in ranks.iter().enumerate() {
             plan.take(send.block(*rank), all.part(number * block, block));
         }
         levels.between(plan, |_, plan| plan.send(host, all));
     }
-    let ranks = hosts.ranks_beside(root);
+    let ranks = levels.hosts.ranks_beside(root);
     for number in others {
         let from = plan.input(send.block(ranks[number]));
         levels.within(plan, |_, plan| plan.send(number, from));

@@ -34,7 +34,8 @@ impl Comm {
             return None;
         }
         let (rank, size) = (self.rank as usize, self.size() as usize);
-        let demand = on_board::demand(collective, rank, size)?;
+        let (demand, way) =
+            on_board::demand(collective, (rank, size), || Members::of(self).crowded)?;
         let id = match state.checked_sub(TRIAL + 1) {
             Some(id) => BoardId(id),
             None => match self.try_board(state) {
@@ -57,7 +58,7 @@ impl Comm {
             collective,
             &members,
             (&mut engine, id),
-            call,
+            (call, way),
         ))
     }
 

@@ -252,6 +252,11 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Guard<'_> {
+    /// Cores that the members of the job on this host share.
+    pub(super) fn cores(&self) -> u32 {
+        self.shared.bell.load().cores
+    }
+
     /// One look for calls that do not wait, unless another thread looks all the time.
     pub(crate) fn look(&mut self) {
         if !self.driven {

@@ -1,0 +1,282 @@
+//! Reductions and scans on a board.
+
+use weft_fabric::{Region, SharedBytes};
+
+use super::super::Members;
+use super::super::reduce::ReductionArgument;
+use super::{all_arrive, await_all, slices};
+use crate::buffer::{self, Buffer};
+use crate::engine::boards::{Audience, Awaited, Epochs, SCRATCH};
+use crate::error::Result;
+
+/// What a rank gives, and where its result goes.
+type Buffers<'a> = (&'a Buffer, &'a Buffer);
+
+/// Shows all that this rank gives.
+#[inline]
+fn show(epochs: &mut Epochs<'_, '_>, send: &Buffer) -> Result<()> {
+    let bytes = send.bytes();
+    epochs.begin(bytes)?;
+    epochs.write((bytes, 0), send, (0, bytes))
+}
+
+/// `receive` is there at the root, which folds everything.
+pub(super) fn reduce(
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    (send, receive): (&Buffer, Option<&Buffer>),
+    reduction: &ReductionArgument<'_>,
+    root: usize,
+) -> Result<()> {
+    show(epochs, send)?;
+    epochs.arrive(Audience::Root(root));
+    let Some(receive) = receive else {
+        return Ok(());
+    };
+    await_all(epochs, members.size)?;
+    let all = Shown::all(send.bytes());
+    fold(epochs, all, members.size, reduction, (receive, 0))
+}
+
+/// Each rank folds everything.
+#[inline]
+pub(super) fn allreduce(
+    epochs: &mut Epochs<'_, '_>,
+    size: usize,
+    (send, receive): Buffers<'_>,
+    reduction: &ReductionArgument<'_>,
+) -> Result<()> {
+    show(epochs, send)?;
+    all_arrive(epochs, size)?;
+    let all = Shown::all(send.bytes());
+    fold(epochs, all, size, reduction, (receive, 0))
+}
+
+/// Each rank folds a part of each slice, and shows that; the root takes all parts, or all do. `receive` is there where they are
+/// taken.
+pub(super) fn in_parts(
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    (send, receive): (&Buffer, Option<&Buffer>),
+    reduction: &ReductionArgument<'_>,
+    root: Option<usize>,
+) -> Result<()> {
+    let Members { rank, size, .. } = *members;
+    let element = reduction.datatype.size().max(1);
+    for (start, length) in slices(send.bytes(), epochs.capacity() / element * element) {
+        epochs.begin(length)?;
+        epochs.write((length, 0), send, (start, length))?;
+        all_arrive(epochs, size)?;
+        let each = (length / element).div_ceil(size) * element;
+        let part_of = |rank: usize| {
+            let first = (rank * each).min(length);
+            (first, each.min(length - first))
+        };
+        epochs.begin(each)?;
+        let (offset, bytes) = part_of(rank);
+        let part = Shown {
+            length,
+            offset,
+            bytes,
+        };
+        fold_pieces(epochs, part, size, reduction, |epochs, at, folded| {
+            epochs.write_region(each, at, &folded)
+        })?;
+        epochs.arrive(root.map_or(Audience::All, Audience::Root));
+        let Some(receive) = receive else {
+            continue;
+        };
+        await_all(epochs, size)?;
+        for other in 0..size {
+            let (first, bytes) = part_of(other);
+            epochs.take(other, (each, 0), receive, (start + first, bytes))?;
+        }
+    }
+    Ok(())
+}
+
+/// Each rank folds its own block.
+pub(super) fn reduce_scatter_block(
+    epochs: &mut Epochs<'_, '_>,
+    members: &Members,
+    (send, receive): Buffers<'_>,
+    reduction: &ReductionArgument<'_>,
+) -> Result<()> {
+    let Members { rank, size, .. } = *members;
+    let (block, element) = (receive.bytes(), reduction.datatype.size().max(1));
+    let most = epochs.capacity() / size / element * element;
+    for (start, bytes) in slices(block, most) {
+        let length = bytes * size;
+        epochs.begin(length)?;
+        for other in 0..size {
+            let from = other * block + start;
+            epochs.write((length, other * bytes), send, (from, bytes))?;
+        }
+        all_arrive(epochs, size)?;
+        let own = Shown {
+            length,
+            offset: rank * bytes,
+            bytes,
+        };
+        fold(epochs, own, size, reduction, (receive, start))?;
+    }
+    Ok(())
+}
+
+/// The elements of the first `count` members, combined.
+pub(super) fn scan(
+    epochs: &mut Epochs<'_, '_>,
+    count: usize,
+    (send, receive): Buffers<'_>,
+    reduction: &ReductionArgument<'_>,
+) -> Result<()> {
+    show(epochs, send)?;
+    epochs.arrive(Audience::Above);
+    if count == 0 {
+        return Ok(());
+    }
+    epochs.until(Awaited::First(count))?;
+    (0..count).try_for_each(|member| epochs.check(member))?;
+    let all = Shown::all(send.bytes());
+    fold(epochs, all, count, reduction, (receive, 0))
+}
+
+/// The same part of what each member shows.
+#[derive(Clone, Copy)]
+struct Shown {
+    /// Bytes that each shows.
+    length: usize,
+    /// Where in them the part is.
+    offset: usize,
+    /// Bytes of the part.
+    bytes: usize,
+}
+
+impl Shown {
+    #[inline]
+    fn all(length: usize) -> Self {
+        Self {
+            length,
+            offset: 0,
+            bytes: length,
+        }
+    }
+
+    /// A part of the part.
+    #[inline]
+    fn part(self, start: usize, bytes: usize) -> Self {
+        Self {
+            offset: self.offset + start,
+            bytes,
+            ..self
+        }
+    }
+}
+
+/// Combines what the first `count` members show, from the last to the first, and writes it behind `start` bytes of
+/// `receive`.
+#[inline]
+fn fold(
+    epochs: &mut Epochs<'_, '_>,
+    shown: Shown,
+    count: usize,
+    reduction: &ReductionArgument<'_>,
+    (receive, start): (&Buffer, usize),
+) -> Result<()> {
+    let Buffer::Flat(region, _) = receive else {
+        return fold_pieces(epochs, shown, count, reduction, |_, at, folded| {
+            receive.fill_part(start + at, buffer::shared(&folded));
+            Ok(())
+        });
+    };
+    let mut scratch = epochs.take_scratch();
+    let mut result = Ok(());
+    for (at, bytes) in pieces(shown, scratch.len(), reduction) {
+        let Some(into) = region.part(start + at, bytes) else {
+            break;
+        };
+        result = combine(
+            epochs,
+            shown.part(at, bytes),
+            count,
+            reduction,
+            (&mut scratch, into),
+        );
+        if result.is_err() {
+            break;
+        }
+    }
+    epochs.give_scratch(scratch);
+    result
+}
+
+/// The same for what is not at its place then: `each` gets it piece by piece, with the bytes before it.
+fn fold_pieces(
+    epochs: &mut Epochs<'_, '_>,
+    shown: Shown,
+    count: usize,
+    reduction: &ReductionArgument<'_>,
+    mut each: impl FnMut(&mut Epochs<'_, '_>, usize, Region) -> Result<()>,
+) -> Result<()> {
+    let mut scratch = epochs.take_scratch();
+    let (operand, folded) = scratch.split_at_mut(SCRATCH / 2);
+    for (at, bytes) in pieces(shown, SCRATCH / 2, reduction) {
+        let into = buffer::region_of(&mut folded[..bytes]);
+        combine(
+            epochs,
+            shown.part(at, bytes),
+            count,
+            reduction,
+            (operand, into),
+        )?;
+        each(epochs, at, into)?;
+    }
+    epochs.give_scratch(scratch);
+    Ok(())
+}
+
+/// Pieces of whole elements that fit into so many bytes.
+#[inline]
+fn pieces(
+    shown: Shown,
+    most: usize,
+    reduction: &ReductionArgument<'_>,
+) -> impl Iterator<Item = (usize, usize)> {
+    let most = if shown.bytes <= most {
+        most
+    } else {
+        let element = reduction.datatype.size().max(1);
+        most / element * element
+    };
+    slices(shown.bytes, most)
+}
+
+/// Combines one piece.
+#[inline]
+fn combine(
+    epochs: &Epochs<'_, '_>,
+    shown: Shown,
+    count: usize,
+    reduction: &ReductionArgument<'_>,
+    (scratch, into): (&mut [u8], Region),
+) -> Result<()> {
+    let Shown {
+        length,
+        offset,
+        bytes,
+    } = shown;
+    let elements = bytes.checked_div(reduction.datatype.size()).unwrap_or(0);
+    epochs
+        .read(count - 1, length, (offset, bytes))?
+        .copy_to_region(&into);
+    for member in (0..count - 1).rev() {
+        // What others may change meanwhile is copied once, and combined then.
+        let data: SharedBytes<'_> = epochs.read(member, length, (offset, bytes))?;
+        let operand = buffer::region_of(&mut scratch[..bytes]);
+        data.copy_to_region(&operand);
+        reduction
+            .op
+            .reduce(operand, into, elements, reduction.datatype)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Board of one communicator as one rank has it: what it does there, what it waits for, and why that may not come.
+
+use weft_fabric::board::{Board, Note};
+use weft_fabric::{Peer, SharedKey};
+
+use super::super::collective_note::CollectiveNote;
+use super::history::{self, History};
+use crate::error::{Error, ErrorClass};
+
+/// What is waited for at a board.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// Room for so much data in the next epoch.
+    Room(usize),
+    /// That all have arrived.
+    All,
+    /// That this member has arrived.
+    One(usize),
+    /// That the first so many have arrived.
+    First(usize),
+    /// Why a member does something else in the same epoch: a loss, or a mistake.
+    Reason,
+}
+
+/// A collective on a board, as errors and tools name it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BoardCall {
+    /// Place of its name in [`COLLECTIVES`](super::super::counters::COLLECTIVES).
+    pub place: usize,
+    /// Bytes of the data of each rank, alike on all.
+    pub each: usize,
+    /// What all members compute alike.
+    pub note: Note,
+}
+
+impl BoardCall {
+    /// The collective of this note, number `number` of its communicator, as [`COLLECTIVES`](super::super::counters::COLLECTIVES)
+    /// has it at `place`.
+    #[inline]
+    pub fn new(place: usize, each: usize, note: CollectiveNote, number: u32) -> Self {
+        let note = Note {
+            call: note.bits(),
+            number,
+            length: history::length_of(each),
+        };
+        Self { place, each, note }
+    }
+
+    /// The MPI call.
+    pub fn name(&self) -> &'static str {
+        CollectiveNote::from_bits(self.note.call).name()
+    }
+}
+
+/// The board of one communicator.
+#[derive(Debug)]
+pub(super) struct CommunicatorBoard {
+    pub board: Board,
+    pub peers: Box<[Peer]>,
+    /// The communicator's context for collectives.
+    pub context: u32,
+    /// What this rank does on it, until it has ended.
+    pub call: Option<BoardCall>,
+    /// What it has done before that.
+    pub history: History,
+    /// The last of that, before what it does now.
+    pub before: CollectiveNote,
+    pub awaited: Option<Awaited>,
+    /// Its wait before was longer than a few looks: others ran on this core meanwhile, if any wanted it.
+    pub gave_way: bool,
+    /// Why the wait has ended otherwise than by what was waited for.
+    pub failure: Option<Error>,
+    /// A member is lost, or the communicator is revoked.
+    pub lost: Option<Error>,
+    /// The block, if this process has allocated it.
+    pub block: Option<SharedKey>,
+}
+
+impl CommunicatorBoard {
+    /// Whether what is waited for is there, or will never be.
+    #[inline]
+    pub fn has_ended(&mut self) -> bool {
+        let there = match self.awaited {
+            None => return true,
+            // Whoever takes the wish wakes us when all have come to its epoch, which may be too early: wished again.
+            Some(Awaited::Room(length)) => {
+                self.board.has_room(length) || {
+                    self.board.wish_room();
+                    self.board.has_room(length)
+                }
+            }
+            Some(Awaited::All) => self.board.have_all(),
+            Some(Awaited::One(member)) => self.board.has(member),
+            Some(Awaited::First(count)) => self.board.have_from_first() >= count,
+            Some(Awaited::Reason) => false,
+        };
+        if !there && self.lost.is_some() && self.failure.is_none() {
+            self.failure.clone_from(&self.lost);
+        }
+        there || self.failure.is_some()
+    }
+
+    /// The error if a member that has arrived does something else than this rank, or has done before.
+    #[cold]
+    pub fn disagreement(&self, call: &BoardCall, member: usize, note: Note) -> Option<Error> {
+        let (me, peer) = (self.peers[self.board.me()], self.peers[member]);
+        let mine = call.note;
+        let [own, other] = [mine, note].map(|note| CollectiveNote::from_bits(note.call));
+        if let Some(error) = own.disagreement(me.0, (peer.0, other)) {
+            return Some(error);
+        }
+        if (note.number, note.length) == (mine.number, mine.length) {
+            return None;
+        }
+        let lengths = [mine, note].map(|note| history::length_in(note.length));
+        let text = if note.number != mine.number {
+            format!(
+                "rank {peer} of MPI_COMM_WORLD has gone through more or fewer collectives than this rank; all ranks of a communicator must call the same collectives in the same order"
+            )
+        } else if lengths[0] != lengths[1] {
+            let came = lengths[1].map_or_else(
+                |_| "another number of".to_owned(),
+                |length| length.to_string(),
+            );
+            format!(
+                "a peer sent {came} bytes where this rank expects {}; count and datatype must agree on all ranks of the call (the peer is rank {peer} of MPI_COMM_WORLD)",
+                call.each
+            )
+        } else {
+            let before = self.board.note_before(member);
+            let before = before.map(|note| CollectiveNote::from_bits(note.call));
+            return Some(self.before.disagreement_before(me, peer, before));
+        };
+        Some(Error::new(ErrorClass::Truncate, text).about(peer))
+    }
+}

@@ -1,0 +1,98 @@
+//! History of a member on a board, and the length of its data, as they stand in a note.
+
+use super::super::collective_note::CollectiveNote;
+
+/// Bits of a note's length that are the length.
+const LENGTH_BITS: u32 = 17;
+
+/// Set in them if the other 16 are not the length, but a hash of it: data that go over a board slice by slice.
+const HASHED: u32 = 1 << (LENGTH_BITS - 1);
+
+/// The length of a collective's data as it stands in a note, beside the history.
+#[inline]
+pub(super) fn length_of(bytes: usize) -> u32 {
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes < HASHED => bytes,
+        _ => HASHED | ((bytes as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as u32,
+    }
+}
+
+/// The length in a note: `Err` if it is only known which it is not.
+pub(super) fn length_in(length: u32) -> std::result::Result<u32, u32> {
+    let length = length & ((1 << LENGTH_BITS) - 1);
+    if length < HASHED {
+        Ok(length)
+    } else {
+        Err(length)
+    }
+}
+
+/// What a member has done on a board before: a hash of the calls, roots and operations. The upper bits of the length in its notes are
+/// the upper bits of this, so that members who have parted without noticing (each the root of its own broadcast) are found when they next
+/// meet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct History {
+    hash: u64,
+    pub(super) last: CollectiveNote,
+}
+
+impl History {
+    /// As it stands in a note.
+    #[inline]
+    pub(super) fn bits(self) -> u32 {
+        (self.hash >> (32 + LENGTH_BITS) << LENGTH_BITS) as u32
+    }
+
+    #[inline]
+    pub(super) fn add(&mut self, call: u64) {
+        self.last = CollectiveNote::from_bits(call);
+        let mixed = self.hash ^ self.last.without_signature();
+        self.hash = mixed.rotate_left(23).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn histories_differ_by_root_order_and_call() {
+        let of = |calls: &[u64]| {
+            let mut history = History::default();
+            calls.iter().for_each(|call| history.add(*call));
+            history.bits()
+        };
+        let (bcast, other_root, barrier) = (2, 2 | 1 << 16, 1);
+        let all = [
+            of(&[]),
+            of(&[bcast]),
+            of(&[other_root]),
+            of(&[bcast, barrier]),
+            of(&[barrier, bcast]),
+        ];
+        for (place, one) in all.iter().enumerate() {
+            assert_eq!(
+                one & ((1 << LENGTH_BITS) - 1),
+                0,
+                "the length has its place"
+            );
+            assert!(all[..place].iter().all(|other| other != one), "{all:x?}");
+        }
+        // Datatypes that differ may fit.
+        assert_eq!(
+            of(&[bcast | 7 << 48, barrier]),
+            of(&[bcast | 9 << 48, barrier])
+        );
+    }
+
+    #[test]
+    fn lengths_that_differ_are_told_apart() {
+        assert_eq!(length_in(length_of(0)), Ok(0));
+        assert_eq!(length_in(length_of(65_535)), Ok(65_535));
+        let long = [1 << 16, (1 << 16) + 8, 1 << 17, 1 << 20, 1 << 30, 1 << 40].map(length_of);
+        for (place, one) in long.iter().enumerate() {
+            assert_eq!(length_in(*one), Err(*one), "the history has its own bits");
+            assert!(!long[..place].contains(one), "{long:x?}");
+        }
+    }
+}

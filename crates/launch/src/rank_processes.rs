@@ -359,9 +359,9 @@ impl RankProcesses {
     pub fn adopt(share: HostShare, adopted: AdoptedJob) -> io::Result<(Self, Worlds)> {
         let local = share.ranks.len() as u32;
         let segment = segment::adopt(adopted.memory)?;
-        if segment.watch.ranks() != local {
+        if segment.watch.ranks() < local {
             return Err(io::Error::other(format!(
-                "the memory of the job is for {} ranks, and there are {local}",
+                "the memory of the job is for {} processes, and there are {local}",
                 segment.watch.ranks()
             )));
         }

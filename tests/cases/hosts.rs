@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use network::Network;
-use weft_tests::{build, installation, root, run};
+use weft_tests::{build, installation, processes_of, root, run, scratch};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -51,6 +51,80 @@ fn under_hydra() {
     };
     for (name, argument) in PROGRAMS {
         passes(name, argument, 4, Command::new(&hydra).args(["-n", "4"]));
+    }
+}
+
+/// A program that no other test runs.
+fn copy_of(name: &str, of: &str) -> PathBuf {
+    let built = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+    let copy = scratch(of).join(name);
+    std::fs::copy(built, &copy).expect("copies");
+    copy
+}
+
+/// A launcher of ours is started when it is needed, by whichever rank, and nothing is left of it.
+#[test]
+fn processes_that_start_others_under_hydra() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    for (name, argument) in [("spawn", ""), ("spawn", "20"), ("ports", "")] {
+        let program = copy_of(name, "hydra-others");
+        for ranks in [1, 2, 4] {
+            let start = &mut Command::new(&hydra);
+            start.args(["-n", &ranks.to_string()]).arg(&program);
+            let ended = run(
+                start.args((!argument.is_empty()).then_some(argument)),
+                LIMIT,
+            );
+            ended.expect_success();
+            let ok = format!("{name}: ok with {ranks} rank");
+            assert!(ended.out.contains(&ok), "{ended:?}");
+            assert_eq!(processes_of(&program), [0; 0], "{ended:?}");
+        }
+    }
+}
+
+/// As the standard says who is connected (MPI 5.0, section 11.10.4). How the ranks end, their own launcher says.
+#[test]
+fn who_dies_with_whom_under_hydra() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let program = copy_of("spawn_deaths", "hydra-deaths");
+    for (what, well, said) in [
+        // What is said last Hydra may end without reading.
+        ("connected", false, ""),
+        ("independent", true, "the job goes on without its world"),
+        (
+            "aborting",
+            true,
+            "called MPI_Abort with code 7; the job goes on",
+        ),
+        ("killed", false, ""),
+    ] {
+        let mut command = Command::new(&hydra);
+        command.args(["-n", "2"]).arg(&program).arg(what);
+        let ended = run(&mut command, LIMIT);
+        assert_eq!(ended.code() == Some(0), well, "{what}: {ended:?}");
+        assert!(ended.err.contains(said), "{what}: {ended:?}");
+        assert_eq!(processes_of(&program), [0; 0], "{what}: {ended:?}");
+    }
+}
+
+/// What cannot be is refused, with what to do instead.
+#[test]
+fn spawning_under_hydra_over_tcp_is_refused() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let program = build("tests/programs/spawn.c", &["-pthread"]);
+    let mut command = Command::new(&hydra);
+    command.env("WEFT_FABRIC", "tcp").args(["-n", "2"]);
+    let ended = run(command.arg(&program), LIMIT);
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    for said in ["MPI_ERR_SPAWN", "WEFT_FABRIC=tcp"] {
+        assert!(ended.err.contains(said), "{ended:?}");
     }
 }
 

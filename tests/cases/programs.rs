@@ -2,12 +2,14 @@
 #![allow(missing_docs)]
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use weft_tests::sanitizer::{REPORTED, Sanitizer, most_ranks};
-use weft_tests::{Ended, build, mpiexec, run, run_with_input, scratch, tool};
+use weft_tests::{
+    Ended, build, mpiexec, processes_of, run, run_with_input, running, scratch, tool,
+};
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
     let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
@@ -331,28 +333,6 @@ fn parent_of(process: u32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut words = text.rsplit_once(')')?.1.split_whitespace();
     (words.next()? != "Z").then(|| words.next()?.parse().ok())?
-}
-
-/// The processes that run a program.
-fn running(program: &Path) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("there");
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let runs = |process: &u32| {
-        std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == program)
-    };
-    numbers.filter(runs).collect()
-}
-
-/// The processes that run a program, once those have ended that are about to.
-fn processes_of(program: &Path) -> Vec<u32> {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let found = running(program);
-        if found.is_empty() || Instant::now() > deadline {
-            return found;
-        }
-        std::thread::yield_now();
-    }
 }
 
 #[test]
@@ -721,6 +701,12 @@ fn every_wrong_argument_gets_its_class_and_a_remedy() {
     let ended = run(&mut Command::new(program), Duration::from_secs(120));
     assert!(ended.out.contains(" 0 failures"), "{ended:?}");
     ended.expect_success();
+}
+
+/// The same for those of MPI_T, whose codes are classes of their own.
+#[test]
+fn every_wrong_argument_of_tools_gets_its_code() {
+    passes("wrong_tools", &[1, 2], &[]);
 }
 
 /// The same for the functions of weft.h, which has no table.

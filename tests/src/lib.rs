@@ -213,6 +213,30 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     run(&mut command, Duration::from_secs(60))
 }
 
+/// The processes that run a program.
+#[must_use]
+pub fn running(program: &Path) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("there");
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let runs = |process: &u32| {
+        std::fs::read_link(format!("/proc/{process}/exe")).is_ok_and(|exe| exe == program)
+    };
+    numbers.filter(runs).collect()
+}
+
+/// The processes that run a program, once those have ended that are about to.
+#[must_use]
+pub fn processes_of(program: &Path) -> Vec<u32> {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let found = running(program);
+        if found.is_empty() || Instant::now() > deadline {
+            return found;
+        }
+        std::thread::yield_now();
+    }
+}
+
 /// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes:
 /// fewer where a sanitizer watches.
 ///

@@ -63,6 +63,16 @@ impl StoresInFlight {
         }
     }
 
+    /// This thread has carried out an atomic instruction that changes memory, sequentially consistent, which has drained its stores:
+    /// the note is taken back without another one. A note of another thread that this overwrites had left its processor, and what
+    /// that thread had stored before it.
+    #[inline(always)]
+    pub fn drained(&self) {
+        if (ORDERED || cfg!(loom)) && self.noted.load(Ordering::Relaxed) {
+            self.noted.store(false, Ordering::Release);
+        }
+    }
+
     #[inline]
     fn wait(&self) {
         if ORDERED {

@@ -15,7 +15,8 @@
 //! for scripts to read (`PMI_RANK` and its kin): they are looked at by nobody here.
 //!
 //! Under a launcher that speaks PMI version 1 or PMIx the ranks do among themselves what that launcher does not:
-//! [`pmi`], [`pmix`]. Nobody's variables: a job of one. Variables of a launcher that is not understood: an error
+//! [`pmi`], [`pmix`]. Under the first, later processes are started by a launcher of ours that [adopts](adopted) the ranks. Nobody's
+//! variables: a job of one. Variables of a launcher that is not understood: an error
 //! that names it, never many copies of rank 0.
 //!
 //! # What every launcher gives
@@ -23,6 +24,8 @@
 //! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
+mod abstract_socket;
+mod adopted;
 mod builtin;
 mod control_socket;
 mod environment;
@@ -35,6 +38,7 @@ mod singleton;
 use std::fmt;
 use std::os::fd::OwnedFd;
 
+pub(crate) use abstract_socket::runs_as_us;
 pub(crate) use environment::{Names, VARIABLES, foreign_variables};
 pub use hosts::HostMap;
 pub(crate) use hosts::{name_of_this_host, one_word};

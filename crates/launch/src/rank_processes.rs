@@ -20,6 +20,7 @@
 //!
 //! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
 
+mod other_ranks;
 mod pmi;
 mod spawn;
 
@@ -36,7 +37,7 @@ use weft_secure::Key;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 use weft_sys::{descriptor, passing};
 
-use crate::adoption::AdoptedProcess;
+use crate::adoption::{AdoptedJob, AdoptedProcess};
 use crate::binding::{BindingRequest, FREE, RankCores};
 use crate::control::{ANSWER, Answer, LONGEST, Message, Told};
 use crate::exchange::{Exchange, PublishedValue};
@@ -48,6 +49,7 @@ use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
 
+use other_ranks::OtherRanksOfHost;
 pub use spawn::{LaterSlot, RankNumbers};
 use spawn::{Spawned, Spawner};
 
@@ -145,16 +147,27 @@ pub struct NotStarted {
     pub reason: io::Error,
 }
 
+/// Who has started the process of a rank.
+#[derive(Debug)]
+enum Origin {
+    /// We have.
+    Started,
+    /// Another launcher, and it has not come to us: its process is not known.
+    Elsewhere,
+    /// Another launcher or nobody, and it has come to us.
+    Adopted(ProcessHandle),
+}
+
 /// A rank, and the process that runs it now.
 struct Rank {
     numbers: RankNumbers,
+    /// 0 if it is not known.
     process: u32,
     /// `None` once it is closed.
     control: Option<File>,
     /// Kept open as long as the rank may live.
-    _lifeline: OwnedFd,
-    /// Of a process that is no child of ours.
-    adopted: Option<ProcessHandle>,
+    _lifeline: Option<OwnedFd>,
+    origin: Origin,
     /// What was told of it already.
     initialised: bool,
     finalised: bool,
@@ -179,8 +192,8 @@ impl Rank {
             numbers,
             process,
             control: Some(File::from(control)),
-            _lifeline: lifeline,
-            adopted: None,
+            _lifeline: Some(lifeline),
+            origin: Origin::Started,
             initialised: false,
             finalised: false,
             independent: false,
@@ -197,6 +210,37 @@ impl Rank {
     fn with_pmi(mut self, socket: Option<OwnedFd>) -> Self {
         self.pmi = socket.map(pmi::Connection::new);
         self
+    }
+
+    /// One that another launcher has started.
+    fn elsewhere(numbers: RankNumbers) -> Self {
+        Self {
+            numbers,
+            process: 0,
+            control: None,
+            _lifeline: None,
+            origin: Origin::Elsewhere,
+            initialised: false,
+            finalised: false,
+            independent: false,
+            ended: None,
+            end_told: None,
+            cleared: false,
+            request: Vec::new(),
+            waits: Vec::new(),
+            pmi: None,
+        }
+    }
+
+    /// It has come to us.
+    fn adopt(&mut self, process: AdoptedProcess) -> io::Result<()> {
+        descriptor::set_nonblocking(&process.control, true)?;
+        self.process = process.process.id();
+        self.control = Some(File::from(process.control));
+        self._lifeline = Some(process.lifeline);
+        self.origin = Origin::Adopted(process.process);
+        self.answer(&Answer::Taken);
+        Ok(())
     }
 
     /// Its number in the job.
@@ -272,6 +316,8 @@ pub struct RankProcesses {
     cores_note: Option<String>,
     /// Those that were started, by local rank.
     ranks: Vec<Rank>,
+    /// Where ranks come that another launcher has started.
+    other_ranks: Option<OtherRanksOfHost>,
     /// The memory of their profiles, also of those that have ended.
     profiles: Vec<(u32, ProfileMemory)>,
     /// When this was prepared.
@@ -313,6 +359,7 @@ impl RankProcesses {
             cores,
             cores_note,
             ranks: Vec::new(),
+            other_ranks: None,
             profiles: Vec::new(),
             prepared: Moment::now(),
             at_fence: false,
@@ -320,14 +367,22 @@ impl RankProcesses {
         })
     }
 
-    /// Takes over a process that was there before, as the only rank of its job; and its ports and names.
+    /// Takes over a job whose ranks were there before; and its ports and names. Ranks of another launcher come one by one.
     ///
     /// # Errors
-    /// If its memory is none of this release, or the kernel refuses.
-    pub fn adopt(share: HostShare, adopted: AdoptedProcess) -> io::Result<(Self, Worlds)> {
+    /// If its memory is none of this release or size, or the kernel refuses.
+    pub fn adopt(share: HostShare, adopted: AdoptedJob) -> io::Result<(Self, Worlds)> {
+        let local = share.ranks.len() as u32;
+        let segment = segment::adopt(adopted.memory)?;
+        if segment.watch.ranks() < local {
+            return Err(io::Error::other(format!(
+                "the memory of the job is for {} processes, and there are {local}",
+                segment.watch.ranks()
+            )));
+        }
         let mut processes = Self {
-            segment: segment::adopt(adopted.memory)?,
-            exchange: Exchange::new(1),
+            segment,
+            exchange: Exchange::new(local),
             pmi: pmi::Store::new(None)?,
             share,
             others: None,
@@ -335,33 +390,66 @@ impl RankProcesses {
             cores: Vec::new(),
             cores_note: None,
             ranks: Vec::new(),
+            other_ranks: adopted.others.map(OtherRanksOfHost::new).transpose()?,
             profiles: Vec::new(),
             prepared: Moment::now(),
             at_fence: false,
             abort_told: false,
         };
-        descriptor::set_nonblocking(&adopted.control, true)?;
-        let numbers = processes.numbers(0);
-        let (process, lifeline) = (adopted.process.id(), adopted.lifeline);
-        let mut rank = Rank::new(numbers, process, adopted.control, lifeline);
-        rank.adopted = Some(adopted.process);
-        rank.answer(&Answer::Taken);
-        processes.ranks.push(rank);
+        let all = (0..local as usize).map(|local| Rank::elsewhere(processes.numbers(local)));
+        processes.ranks = all.collect();
+        let first = adopted.first.rank as usize;
+        processes.ranks[first].adopt(adopted.first)?;
         Ok((processes, adopted.worlds))
     }
 
-    /// The handle of the process that was there before, while it runs.
-    pub fn adopted(&self) -> Option<&ProcessHandle> {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        running.filter_map(|rank| rank.adopted.as_ref()).next()
+    /// The processes that were there before and run, by their local ranks.
+    pub fn adopted(&self) -> impl Iterator<Item = (usize, &ProcessHandle)> {
+        let running = self.ranks.iter().enumerate();
+        let running = running.filter(|(_, rank)| rank.ended.is_none());
+        running.filter_map(|(local, rank)| match &rank.origin {
+            Origin::Adopted(handle) => Some((local, handle)),
+            Origin::Started | Origin::Elsewhere => None,
+        })
     }
 
-    /// The process that was there before has ended; how, only its parent is told.
-    pub fn note_adopted_end(&mut self) -> Vec<Event> {
-        let process = self.adopted().map(ProcessHandle::id);
-        process.map_or_else(Vec::new, |process| {
-            self.record(vec![(process, ExitStatus::from_raw(0))])
-        })
+    /// A process that was there before has ended; how, only its parent is told.
+    pub fn note_adopted_end(&mut self, local: usize) -> Vec<Event> {
+        let ended = self.adopted().any(|(adopted, _)| adopted == local);
+        match ended {
+            true => self.record_ranks(vec![(local, ExitStatus::from_raw(0))]),
+            false => Vec::new(),
+        }
+    }
+
+    /// Where ranks of another launcher are heard of.
+    pub fn other_ranks(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.other_ranks.iter().flat_map(OtherRanksOfHost::sockets)
+    }
+
+    /// Takes in ranks of another launcher that have come, or notes that all of them have ended.
+    pub fn hear_other_ranks(&mut self) -> Vec<Event> {
+        let Some(others) = &mut self.other_ranks else {
+            return Vec::new();
+        };
+        for process in others.take() {
+            let rank = self.ranks.get_mut(process.rank as usize);
+            // Each comes once.
+            if let Some(rank) = rank.filter(|rank| matches!(rank.origin, Origin::Elsewhere)) {
+                // One whose socket the kernel refuses is as if it had not come.
+                let _ = rank.adopt(process);
+            }
+        }
+        if !others.have_ended() {
+            return Vec::new();
+        }
+        self.other_ranks = None;
+        let left = self.ranks.iter().enumerate();
+        let left = left
+            .filter(|(_, rank)| rank.ended.is_none() && matches!(rank.origin, Origin::Elsewhere));
+        // How, their own launcher knows.
+        let left = left.map(|(local, _)| (local, ExitStatus::from_raw(0)));
+        self.record_ranks(left.collect())
     }
 
     /// What the user is to know of the cores of these ranks.
@@ -408,14 +496,14 @@ impl RankProcesses {
         started: &mut Vec<Started>,
         what: &mut dyn FnMut(RankNumbers) -> io::Result<(&'p Program, Stdio)>,
     ) -> Result<(), NotStarted> {
-        if let Some(rank) = self.ranks.first() {
-            // It is there already.
-            started.push(Started {
+        if !self.ranks.is_empty() {
+            // They are there already.
+            started.extend(self.ranks.iter().map(|rank| Started {
                 rank: rank.number(),
                 process: rank.process,
                 outputs: None,
                 cores: None,
-            });
+            }));
             return Ok(());
         }
         let all: Vec<_> = (0..self.share.ranks.len())
@@ -631,7 +719,7 @@ impl RankProcesses {
     /// Their processes, of those that have not ended; but not one that is no child of ours: its lifeline ends that.
     fn processes(&self) -> Vec<u32> {
         let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        let ours = running.filter(|rank| rank.adopted.is_none());
+        let ours = running.filter(|rank| matches!(rank.origin, Origin::Started));
         ours.map(|rank| rank.process).collect()
     }
 
@@ -656,6 +744,7 @@ impl RankProcesses {
     /// The ranks that were started and have not ended, with their processes, and whether they have finalised MPI.
     pub fn running(&self) -> impl Iterator<Item = RunningRank> {
         let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let running = running.filter(|rank| !matches!(rank.origin, Origin::Elsewhere));
         running.map(|rank| RunningRank {
             rank: rank.number(),
             process: rank.process,
@@ -870,9 +959,15 @@ impl RankProcesses {
             let running = |rank: &Rank| rank.process == process && rank.ended.is_none();
             // Others are orphans that came to us.
             if let Some(local) = self.ranks.iter().position(running) {
-                self.ranks[local].ended = Some(status);
                 locals.push((local, status));
             }
+        }
+        self.record_ranks(locals)
+    }
+
+    fn record_ranks(&mut self, locals: Vec<(usize, ExitStatus)>) -> Vec<Event> {
+        for (local, status) in &locals {
+            self.ranks[*local].ended = Some(*status);
         }
         let mut events = Vec::new();
         if locals

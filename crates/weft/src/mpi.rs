@@ -55,6 +55,7 @@
 //! | groups that meet without a common communicator | [`Port`], [`Service`] |
 //! | two groups that talk to each other | [`Intercommunicator`] |
 //! | what is cached with a communicator or a window; hints | [`Key`], [`Info`] |
+//! | what a rank counts of its own work | [`PerformanceVariables`] |
 //! | processes: start and end | [`init`], [`run`], [`Environment`] |
 //! | ranks as threads | [`test()`], [`run_ranks`] |
 //!
@@ -90,6 +91,7 @@ mod recovery;
 pub mod request;
 mod scope;
 mod state;
+mod tools;
 mod topology;
 mod window;
 
@@ -118,6 +120,7 @@ pub use ranks::{run_ranks, test};
 pub use recovery::Agreement;
 pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
+pub use tools::PerformanceVariables;
 pub use topology::{Graph, Grid, Neighbourhood, balanced_lengths};
 pub use window::{ActiveEpoch, Epoch, Expected, Exposure, Window};
 

@@ -173,3 +173,72 @@ fn ways(
     }
     ways
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    /// Functions without a wrong argument of their own, by name or by what it begins or ends with (`…`), and why.
+    const NOTHING_IS_WRONG: [(&str, &str); 18] = [
+        ("MPI_T_…", "tests/programs/wrong_tools.c"),
+        ("…_toint", "any handle has an integer, or 0"),
+        ("…_fromint", "any integer gives a handle, or the null one"),
+        ("MPI_Abort", "ends the program"),
+        ("MPIX_Comm_revoke", "ends what the other calls are made on"),
+        ("MPI_Init", "has none that it looks at"),
+        ("MPI_Finalize", "has none"),
+        ("MPI_Pcontrol", "any level may be given"),
+        ("MPI_Wtime", "has none"),
+        ("MPI_Wtick", "has none"),
+        ("MPI_Aint_add", "answers a sum"),
+        ("MPI_Aint_diff", "answers a difference"),
+        ("MPI_Free_mem", "a null pointer is nothing to free"),
+        ("MPI_Buffer_flush", "has none"),
+        (
+            "MPI_Abi_set_fortran_booleans",
+            "tests/programs/fine_print.c",
+        ),
+        ("MPI_File_call_errhandler", "MPI_FILE_NULL has a handler"),
+        ("MPI_Remove_error_…", "tests/programs/fine_print.c"),
+        ("MPI_Add_error_…", "tests/programs/fine_print.c"),
+    ];
+
+    fn is_excused(name: &str) -> bool {
+        NOTHING_IS_WRONG.iter().any(|(pattern, _)| {
+            match (pattern.strip_prefix('…'), pattern.strip_suffix('…')) {
+                (Some(end), _) => name.ends_with(end),
+                (_, Some(start)) => name.starts_with(start),
+                _ => name == *pattern,
+            }
+        })
+    }
+
+    /// Every function of the binding has a call with a wrong argument, or stands above.
+    #[test]
+    fn every_function_has_a_wrong_argument_or_a_reason() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let read = |file: &str| std::fs::read_to_string(root.join(file)).expect("is generated");
+        let (coverage, calls) = (
+            read("docs/coverage.md"),
+            read("tests/programs/wrong_calls.h"),
+        );
+        let functions = coverage.lines().filter_map(|line| {
+            let name = line.strip_prefix("| `")?.split('`').next()?;
+            name.starts_with("MPI").then_some(name)
+        });
+        let called: BTreeSet<&str> = calls
+            .lines()
+            .filter_map(|line| line.trim_start().strip_prefix("{\"")?.split('"').next())
+            .collect();
+        let (mut count, mut left) = (0, Vec::new());
+        for name in functions {
+            count += 1;
+            if !called.contains(name) && !is_excused(name) {
+                left.push(name);
+            }
+        }
+        assert!(count > 500, "{count} functions were found");
+        assert_eq!(left, [""; 0], "no wrong argument of these is tried");
+    }
+}

@@ -47,6 +47,22 @@ unsafe fn origin(
     (few && target_count as usize * size == origin.len()).then_some(origin)
 }
 
+/// The window of a put or a get, and the bytes at its origin, if there are as many at the target.
+///
+/// # Safety
+/// As for [`weft_mpi::Buffer::new`].
+#[inline(always)]
+unsafe fn sides(
+    address: *mut c_void,
+    ours: (i64, c::Datatype),
+    theirs: (i64, c::Datatype),
+    win: c::Win,
+) -> Option<(&'static Window, Region)> {
+    // SAFETY: as the caller promises.
+    let origin = unsafe { origin(address, ours, theirs) }?;
+    Some((window(win)?, origin))
+}
+
 /// `MPI_Put` of few bytes.
 ///
 /// # Safety
@@ -63,19 +79,14 @@ pub unsafe fn put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> bool {
-    let (ours, theirs) = (
-        (origin_count, origin_datatype),
-        (target_count, target_datatype),
-    );
+    let ours = (origin_count, origin_datatype);
+    let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let origin = unsafe { origin(origin_addr.cast_mut(), ours, theirs) };
-    let (Some(window), Some(origin)) = (window(win), origin) else {
-        return false;
-    };
-    if origin.len() > SHORT {
-        return false;
-    }
-    window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, win) };
+    sides.is_some_and(|(window, origin)| {
+        origin.len() <= SHORT
+            && window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    })
 }
 
 /// `MPI_Put` of many bytes.
@@ -94,16 +105,13 @@ pub unsafe fn put_long(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> bool {
-    let (ours, theirs) = (
-        (origin_count, origin_datatype),
-        (target_count, target_datatype),
-    );
+    let ours = (origin_count, origin_datatype);
+    let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let origin = unsafe { origin(origin_addr.cast_mut(), ours, theirs) };
-    let (Some(window), Some(origin)) = (window(win), origin) else {
-        return false;
-    };
-    window.put_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, win) };
+    sides.is_some_and(|(window, origin)| {
+        window.put_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    })
 }
 
 /// `MPI_Get` of few bytes.
@@ -122,19 +130,14 @@ pub unsafe fn get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> bool {
-    let (ours, theirs) = (
-        (origin_count, origin_datatype),
-        (target_count, target_datatype),
-    );
+    let ours = (origin_count, origin_datatype);
+    let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let origin = unsafe { origin(origin_addr, ours, theirs) };
-    let (Some(window), Some(origin)) = (window(win), origin) else {
-        return false;
-    };
-    if origin.len() > SHORT {
-        return false;
-    }
-    window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    let sides = unsafe { sides(origin_addr, ours, theirs, win) };
+    sides.is_some_and(|(window, origin)| {
+        origin.len() <= SHORT
+            && window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    })
 }
 
 /// `MPI_Get` of many bytes.
@@ -153,16 +156,13 @@ pub unsafe fn get_long(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> bool {
-    let (ours, theirs) = (
-        (origin_count, origin_datatype),
-        (target_count, target_datatype),
-    );
+    let ours = (origin_count, origin_datatype);
+    let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let origin = unsafe { origin(origin_addr, ours, theirs) };
-    let (Some(window), Some(origin)) = (window(win), origin) else {
-        return false;
-    };
-    window.get_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    let sides = unsafe { sides(origin_addr, ours, theirs, win) };
+    sides.is_some_and(|(window, origin)| {
+        window.get_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+    })
 }
 
 /// `MPI_Accumulate`.

@@ -12,6 +12,9 @@
 //! the memory on ([`share`]), and agree on a key, which travels the way that the launcher provides: who
 //! can read its connections is trusted by it already.
 //!
+//! It starts no later processes and keeps no ports and names. A launcher of ours does for the ranks of one host, which is started
+//! when the first of them asks ([`adopted`](super::adopted)): its memory has room for them from the start.
+//!
 //! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
 //!
 //! Once all is asked that has to be, the connection is a lifeline: the launcher says nothing unless asked,
@@ -27,13 +30,15 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use weft_fabric_shm::JobSize;
 use weft_sys::{descriptor, lifeline, process};
 
 use self::client::{Client, Limits};
 use self::line::PmiLine;
 use self::watch::Neighbour;
+use super::adopted::{Adopted, Meeting};
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
@@ -41,6 +46,7 @@ use weft_secure::Key;
 use crate::hex::{hex, unhex};
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
+use crate::worlds::Worlds;
 
 /// The variables by which the launcher tells a process its place.
 pub const DESCRIPTOR: &str = "PMI_FD";
@@ -79,6 +85,7 @@ pub struct Pmi {
     connection: Arc<Mutex<Connection>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+    later: Result<LaterProcesses, &'static str>,
 }
 
 /// What a launcher keeps for its ranks, and how they wait for each other.
@@ -95,6 +102,52 @@ pub(super) trait Store {
     /// What ends when the launcher is gone. `None` if this process is ended then by other means.
     fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
+
+/// What is needed for later processes.
+#[derive(Debug)]
+struct LaterProcesses {
+    memory: OwnedFd,
+    meeting: Meeting,
+    /// Closes when this process ends.
+    _living: OwnedFd,
+    /// As they are before there is a launcher.
+    worlds: Mutex<Worlds>,
+    adopted: OnceLock<Adopted>,
+}
+
+impl LaterProcesses {
+    /// The launcher that keeps them, started if there is none yet.
+    fn adopted(&self) -> Result<&Adopted, String> {
+        let worlds = open(&self.worlds);
+        if let Some(adopted) = self.adopted.get() {
+            return Ok(adopted);
+        }
+        let remedy = "start the program by Weft's own mpiexec";
+        let adopted = Adopted::meet(&worlds, &self.memory, remedy, &self.meeting)?;
+        Ok(self.adopted.get_or_init(|| adopted))
+    }
+
+    fn ask(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
+        if self.adopted.get().is_none() {
+            // These need nobody.
+            match request {
+                JobRequest::World => return Ok(open(&self.worlds).of(self.meeting.rank)),
+                JobRequest::Heard => return Ok(JobAnswer::Done),
+                _ => {}
+            }
+        }
+        match self.adopted() {
+            Ok(adopted) => adopted.ask(request),
+            Err(reason) => Ok(JobAnswer::refuse(Refusal::of(request), reason)),
+        }
+    }
+}
+
+/// Why there is no launcher of ours.
+const SEVERAL_HOSTS: &str = "this job was started on several hosts by a launcher that speaks PMI version 1 (hydra, for example), under which Weft \
+     starts further processes and keeps ports and names on one host only; start it by Weft's own mpiexec";
+const OVER_TCP: &str = "this job was started by a launcher that speaks PMI version 1 (hydra, for example), under which Weft starts further processes \
+     in shared memory only; leave out WEFT_FABRIC, or start it by Weft's own mpiexec";
 
 /// The way to the launcher.
 #[derive(Debug)]
@@ -301,7 +354,14 @@ impl Pmi {
             tied: false,
             over: false,
         };
-        let (hosts, key, memory, mut neighbours) = find_others(&mut connection, rank, size)?;
+        let shares = variable("WEFT_FABRIC").is_none_or(|fabric| fabric != "tcp");
+        let Others {
+            hosts,
+            key,
+            memory,
+            mut neighbours,
+            later,
+        } = find_others(&mut connection, rank, size, shares)?;
         if !is_task_of_srun(variable, rank) {
             // Its launcher sees deaths itself.
             neighbours.clear();
@@ -314,7 +374,13 @@ impl Pmi {
             segment: Mutex::new(Some(memory)),
             connection: Arc::new(Mutex::new(connection)),
             neighbours: Arc::new(neighbours),
+            later,
         }))
+    }
+
+    /// The launcher of ours, if there is one.
+    fn adopted(&self) -> Option<&Adopted> {
+        self.later.as_ref().ok()?.adopted.get()
     }
 
     /// Asks the launcher something. Meanwhile its answers must not be taken for its end.
@@ -343,12 +409,22 @@ fn abort_line(code: i32) -> PmiLine {
     PmiLine::new("abort").with("exitcode", code)
 }
 
-/// Finds out who is where, and gets the memory of this host.
+/// What a rank has found out of the others.
+pub(super) struct Others {
+    pub(super) hosts: HostMap,
+    pub(super) key: Key,
+    pub(super) memory: OwnedFd,
+    pub(super) neighbours: Vec<Neighbour>,
+    later: Result<LaterProcesses, &'static str>,
+}
+
+/// Finds out who is where, and gets the memory of this host, which they talk through if `shares`.
 pub(super) fn find_others(
     connection: &mut impl Store,
     rank: u32,
     size: u32,
-) -> Result<(HostMap, Key, OwnedFd, Vec<Neighbour>), BootstrapError> {
+    shares: bool,
+) -> Result<Others, BootstrapError> {
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
@@ -387,20 +463,58 @@ pub(super) fn find_others(
     }
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
-    let (memory, neighbours) = if lowest == rank {
+    let may_grow = match hosts.count() {
+        1 if shares => Ok(()),
+        1 => Err(OVER_TCP),
+        _ => Err(SEVERAL_HOSTS),
+    };
+    let meeting_name = format!("{}-later", listeners[lowest as usize]);
+    let (common, neighbours) = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
-        let memory = segment::create(weft_fabric_shm::JobSize::of(local))
-            .map_err(system)?
-            .descriptor;
-        let others = listener.hand_out(&memory, &key, local - 1, connection.launcher())?;
-        (memory, others)
+        let universe = crate::plan::universe(local);
+        let job = match may_grow {
+            Ok(()) => JobSize {
+                room: universe - local,
+                addresses: universe,
+                ..JobSize::of(local)
+            },
+            Err(_) => JobSize::of(local),
+        };
+        let memory = segment::create(job).map_err(system)?.descriptor;
+        let (ends, living) = descriptor::pipe().map_err(system)?;
+        let common = [memory, ends, living];
+        let others = listener.hand_out(&common, &key, local - 1, connection.launcher())?;
+        (common, others)
     } else {
         drop(listener);
         let name = &listeners[lowest as usize];
-        let (memory, socket) = share::fetch(name, &key, rank, connection.launcher())?;
-        (memory, vec![Neighbour::new(lowest, socket)])
+        let (common, socket) = share::fetch(name, &key, rank, connection.launcher())?;
+        (common, vec![Neighbour::new(lowest, socket)])
     };
-    Ok((hosts, key, memory, neighbours))
+    let [memory, ends, living] = common;
+    let later = match may_grow {
+        Err(why) => Err(why),
+        Ok(()) => Ok(LaterProcesses {
+            memory: memory.try_clone().map_err(system)?,
+            meeting: Meeting {
+                name: meeting_name,
+                key: key.clone(),
+                ranks: size,
+                rank,
+                ends,
+            },
+            _living: living,
+            worlds: Mutex::new(Worlds::new(size, crate::plan::universe(size) - size)),
+            adopted: OnceLock::new(),
+        }),
+    };
+    Ok(Others {
+        hosts,
+        key,
+        memory,
+        neighbours,
+        later,
+    })
 }
 
 /// Another rank has not told where it is.
@@ -458,14 +572,25 @@ impl Launcher for Pmi {
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        Ok(JobAnswer::refuse(
-            Refusal::of(request),
-            "this job was started by a launcher that speaks PMI version 1 (hydra, for example), over which Weft \
-             starts no further processes and keeps no ports and names; start it by Weft's own mpiexec",
-        ))
+        match &self.later {
+            Ok(later) => later.ask(request),
+            Err(why) => Ok(JobAnswer::refuse(Refusal::of(request), *why)),
+        }
     }
 
-    fn connected(&self, _connected: bool) {}
+    fn connected(&self, connected: bool) {
+        let Ok(later) = &self.later else {
+            return;
+        };
+        if connected {
+            // Who cannot come is missed by its own launcher.
+            if let Ok(adopted) = later.adopted() {
+                adopted.tell_connected(true);
+            }
+        } else if let Some(adopted) = later.adopted.get() {
+            adopted.tell_connected(false);
+        }
+    }
 
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
     fn initialised(&self) {
@@ -489,6 +614,9 @@ impl Launcher for Pmi {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        if let Some(adopted) = self.adopted() {
+            adopted.tell_finalised();
+        }
         // A failure here means that the launcher is gone, and us with it.
         let _ = self.talk(|connection| {
             connection.over = true;
@@ -497,15 +625,22 @@ impl Launcher for Pmi {
         });
     }
 
-    // Nothing in this protocol says so.
-    fn bereaved(&self) {}
+    /// Nothing in this protocol says so.
+    fn bereaved(&self) {
+        if let Some(adopted) = self.adopted() {
+            adopted.tell_bereaved();
+        }
+    }
 
     fn abort(&self, code: i32, text: &str) {
-        let said = if text.is_empty() { "" } else { ": " };
-        eprintln!(
-            "weft: rank {} called MPI_Abort with code {code}{said}{text}",
-            self.rank
-        );
+        match self.adopted() {
+            Some(adopted) => adopted.tell_abort(code, text),
+            None => {
+                let said = if text.is_empty() { "" } else { ": " };
+                let rank = self.rank;
+                eprintln!("weft: rank {rank} called MPI_Abort with code {code}{said}{text}");
+            }
+        }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);
         let _ = self.talk(|connection| connection.abort(code));

@@ -23,7 +23,7 @@ use weft_sys::pmix::{Client, LIBRARY, Library};
 
 use super::hosts::HostMap;
 use super::pmi::watch::{self, Neighbour};
-use super::pmi::{self, Store};
+use super::pmi::{self, Others, Store};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 
@@ -192,8 +192,14 @@ impl Pmix {
         let number = |found: std::io::Result<Option<u32>>| found.ok().flatten();
         let appnum = number(client.number_of_this("pmix.appnum")).unwrap_or(0);
         let universe = number(client.number_of_job("pmix.univ.size")).unwrap_or(size);
-        let (hosts, key, memory, mut neighbours) =
-            pmi::find_others(&mut PmixStore(&client), rank, size)?;
+        // Without room for later processes, which are not started here.
+        let Others {
+            hosts,
+            key,
+            memory,
+            mut neighbours,
+            ..
+        } = pmi::find_others(&mut PmixStore(&client), rank, size, false)?;
         if !client.namespace().starts_with(OF_SLURM) {
             // Its launcher sees deaths itself.
             neighbours.clear();

@@ -10,23 +10,17 @@
 //! then on the process is tied to its launcher as any rank is, until it has finalised MPI.
 
 use std::collections::HashMap;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use weft_fabric_shm::JobSize;
 use weft_secure::Key;
 use weft_sys::cores::cores_available;
-use weft_sys::descriptor::{self, Carries};
-use weft_sys::{lifeline, passing};
 
-use super::control_socket::ControlSocket;
+use super::adopted::Adopted;
 use super::environment::VARIABLES;
 use super::hosts::{HostMap, name_of_this_host};
 use super::{BootstrapError, Launcher};
-use crate::adoption::{self, Adoption};
-use crate::control::{ANSWER, Answer, Message, Told};
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
 use crate::worlds::Worlds;
@@ -41,24 +35,6 @@ pub struct Singleton {
     /// The ports that it opens and the names that it publishes, until a launcher has them.
     worlds: Mutex<Worlds>,
     adopted: OnceLock<Adopted>,
-}
-
-/// The launcher of a process that it has not started.
-#[derive(Debug)]
-struct Adopted {
-    control: ControlSocket,
-    /// When its other end closes, the kernel ends us.
-    lifeline: Mutex<Option<OwnedFd>>,
-}
-
-impl Adopted {
-    /// What becomes of the launcher is of no consequence any more.
-    fn untie(&self) {
-        let lifeline = &mut *self.lifeline.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(lifeline) = lifeline.take() {
-            let _ = lifeline::untie(&lifeline);
-        }
-    }
 }
 
 impl Singleton {
@@ -89,66 +65,7 @@ impl Singleton {
         let memory = self.memory.as_ref().ok_or(
             "the system gave this program no memory that others could share; start it by mpiexec -n 1",
         )?;
-        let launcher = adoption::find_launcher().ok_or(
-            "there is no launcher: the command weft was looked for beside the library and in PATH; start the program by \
-             mpiexec -n 1",
-        )?;
-        let failed = |error: io::Error| {
-            format!(
-                "the launcher {} could not be started: {error}; start the program by mpiexec -n 1",
-                launcher.display()
-            )
-        };
-        let (ours, theirs) = descriptor::socket_pair(Carries::Messages).map_err(failed)?;
-        let (reading, writing) = descriptor::pipe().map_err(failed)?;
-        let adoption = Adoption::new(worlds.clone()).encode();
-        if adoption.len() > ANSWER {
-            return Err(format!(
-                "{} bytes of ports and names are published, more than a launcher takes over ({ANSWER}); close some, or start \
-                 the program by mpiexec -n 1",
-                adoption.len()
-            ));
-        }
-        let started = Command::new(&launcher)
-            .arg("adopt")
-            .stdin(Stdio::from(theirs))
-            .spawn();
-        let mut started = started.map_err(failed)?;
-        passing::send(&ours, &adoption, &[memory.as_fd(), writing.as_fd()]).map_err(failed)?;
-        drop(writing);
-        // It leaves at once a process behind that is no child of ours. A program may reap everything itself.
-        let _ = started.wait();
-        let mut bytes = vec![0; ANSWER];
-        let (count, _) = passing::receive(&ours, &mut bytes).map_err(failed)?;
-        match Answer::decode(&bytes[..count]) {
-            Some(Answer::Taken) => {}
-            Some(Answer::Refused { reason }) => return Err(reason),
-            _ => {
-                return Err(failed(io::Error::other(
-                    "it has not taken the program over; all must be of the same release of Weft",
-                )));
-            }
-        }
-        lifeline::tie(&reading).map_err(failed)?;
-        let control = ControlSocket::new(ours);
-        control.tell(Told::Initialised);
-        Ok(Adopted {
-            control,
-            lifeline: Mutex::new(Some(reading)),
-        })
-    }
-}
-
-fn ask(adopted: &Adopted, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-    match adopted.control.ask(&Message::pieces(request)) {
-        Ok(Some(Answer::Job(answer))) => Ok(answer),
-        Ok(Some(Answer::Refused { reason })) => Err(BootstrapError::new(reason)),
-        Ok(_) => Err(BootstrapError::new(
-            "the launcher's answer cannot be understood",
-        )),
-        Err(error) => Err(BootstrapError::new(format!(
-            "the launcher is gone: {error}"
-        ))),
+        Adopted::start(worlds, memory, "start the program by mpiexec -n 1", None)
     }
 }
 
@@ -216,14 +133,14 @@ impl Launcher for Singleton {
         }
         drop(worlds);
         match self.adopted.get() {
-            Some(adopted) => ask(adopted, request),
+            Some(adopted) => adopted.ask(request),
             None => Err(BootstrapError::new("there is no launcher")),
         }
     }
 
     fn connected(&self, connected: bool) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.control.tell_connected(connected);
+            adopted.tell_connected(connected);
         }
     }
 
@@ -231,25 +148,19 @@ impl Launcher for Singleton {
 
     fn finalised(&self) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.untie();
-            adopted.control.tell(Told::Finalised);
+            adopted.tell_finalised();
         }
     }
 
     fn bereaved(&self) {
         if let Some(adopted) = self.adopted.get() {
-            adopted.control.tell(Told::Bereaved);
+            adopted.tell_bereaved();
         }
     }
 
     fn abort(&self, code: i32, text: &str) {
         match self.adopted.get() {
-            Some(adopted) => {
-                // The caller exits, with the code; it is not to be killed before that.
-                adopted.untie();
-                let text = text.to_owned();
-                adopted.control.tell(Told::Abort { code, text });
-            }
+            Some(adopted) => adopted.tell_abort(code, text),
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
                 eprintln!("weft: the program called MPI_Abort with code {code}{said}{text}");

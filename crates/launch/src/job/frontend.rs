@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use weft_sys::process;
 
 use super::supervisor;
-use crate::adoption::AdoptedProcess;
+use crate::adoption::AdoptedJob;
 use crate::guard;
 use crate::options::Input;
 use crate::plan::Plan;
@@ -24,11 +24,11 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
     })
 }
 
-/// As [`run`], of a job whose first process was there before.
+/// As [`run`], of a job whose first processes were there before.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_adopted(plan: &Plan, adopted: AdoptedProcess) -> io::Result<u8> {
+pub fn run_adopted(plan: &Plan, adopted: AdoptedJob) -> io::Result<u8> {
     let launcher = process::id();
     guard::run(false, |liveness, input| {
         supervisor::run(plan, launcher, Some(adopted), liveness, input)

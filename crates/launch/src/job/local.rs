@@ -15,7 +15,7 @@ use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use super::spawning::Spawning;
-use crate::adoption::AdoptedProcess;
+use crate::adoption::AdoptedJob;
 use crate::options::{Input, OnDeadlock};
 use crate::plan::Plan;
 use crate::profile::RankRecord;
@@ -39,7 +39,7 @@ impl<'a> LocalHost<'a> {
     ///
     /// # Errors
     /// If there are too many ranks, or the kernel refuses the memory.
-    pub fn prepare(plan: &'a Plan, adopted: Option<AdoptedProcess>) -> io::Result<Self> {
+    pub fn prepare(plan: &'a Plan, adopted: Option<AdoptedJob>) -> io::Result<Self> {
         let size = plan.ranks();
         let share = HostShare {
             size,
@@ -165,9 +165,13 @@ impl RankHosts for LocalHost<'_> {
         let controls = self.processes.controls();
         let controls = controls
             .map(|(local, control)| (Token::Control(local), PollFd::new(control, Interest::Read)));
-        let adopted = self.processes.adopted();
-        let adopted = adopted.map(|handle| (Token::Adopted, PollFd::new(handle, Interest::Read)));
-        controls.chain(adopted).collect()
+        let adopted = self
+            .processes
+            .adopted()
+            .map(|(local, handle)| (Token::Adopted(local), PollFd::new(handle, Interest::Read)));
+        let others = self.processes.other_ranks();
+        let others = others.map(|socket| (Token::OtherRanks, PollFd::new(socket, Interest::Read)));
+        controls.chain(adopted).chain(others).collect()
     }
 
     fn next_look(&self) -> Option<Instant> {
@@ -186,11 +190,13 @@ impl RankHosts for LocalHost<'_> {
     fn proceed(&mut self, ready: &[(Token, bool)], _held_up: bool) -> Vec<Event> {
         let mut found = Vec::new();
         for (token, ready) in ready {
-            if let (Token::Control(local), true) = (token, ready) {
-                found.extend(self.processes.listen(*local));
-            }
-            if (token, ready) == (&Token::Adopted, &true) {
-                found.extend(self.processes.note_adopted_end());
+            match (token, ready) {
+                (Token::Control(local), true) => found.extend(self.processes.listen(*local)),
+                (Token::Adopted(local), true) => {
+                    found.extend(self.processes.note_adopted_end(*local))
+                }
+                (Token::OtherRanks, true) => found.extend(self.processes.hear_other_ranks()),
+                _ => {}
             }
         }
         let mut events = self.events(found);

@@ -26,8 +26,10 @@ use crate::profile::RankRecord;
 pub enum Token {
     /// What a rank of this host has to say, by its local rank.
     Control(usize),
-    /// The end of a process that was there before its launcher.
-    Adopted,
+    /// The end of a process that was there before its launcher, by its local rank.
+    Adopted(usize),
+    /// Ranks of another launcher that come to this one, or have all ended.
+    OtherRanks,
     /// An agent, or somebody who may become one.
     Agents(agents::Token),
     /// What rank 0 reads, on another host.

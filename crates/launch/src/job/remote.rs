@@ -520,7 +520,7 @@ impl RankHosts for RemoteHosts<'_> {
         }
         let tokens = ready.iter().filter_map(|(token, ready)| match token {
             Token::Agents(token) => Some((*token, *ready)),
-            Token::Control(_) | Token::Adopted | Token::Input => None,
+            Token::Control(_) | Token::Adopted(_) | Token::OtherRanks | Token::Input => None,
         });
         let tokens: Vec<_> = tokens.collect();
         let mut events = Vec::new();

@@ -20,7 +20,7 @@ use super::rank_hosts::{Event, RankHosts, Token, WorldRank};
 use super::rank_table::RankTable;
 use super::remote::RemoteHosts;
 use super::standard_stream::StandardStream;
-use crate::adoption::AdoptedProcess;
+use crate::adoption::AdoptedJob;
 use crate::exit_status;
 use crate::mapping::Allocation;
 use crate::options::OnDeath;
@@ -77,7 +77,7 @@ struct Found {
 pub fn run(
     plan: &Plan,
     launcher: u32,
-    adopted: Option<AdoptedProcess>,
+    adopted: Option<AdoptedJob>,
     frontend: OwnedFd,
     input: Option<OwnedFd>,
 ) -> u8 {
@@ -111,7 +111,7 @@ impl<'a> Job<'a> {
     fn prepare(
         plan: &'a Plan,
         launcher: u32,
-        adopted: Option<AdoptedProcess>,
+        adopted: Option<AdoptedJob>,
         frontend: OwnedFd,
     ) -> io::Result<Self> {
         // Out of the frontend's process group and away from its terminal. Fails only if we are that far.

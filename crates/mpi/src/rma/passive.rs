@@ -39,10 +39,9 @@ impl Window {
         self.target(rank)?;
         let held = self.epoch.locked(rank, "MPI_Win_unlock")?;
         let mut outcome = self.flush_members(Some(rank));
-        self.stores.drain();
-        if let Some(kind) = held {
-            let released = self.give_back(rank, kind);
-            outcome = outcome.and(released);
+        match held {
+            None => self.stores.drain(),
+            Some(kind) => outcome = outcome.and(self.give_back(rank, kind)),
         }
         self.epoch.unlock(rank);
         outcome
@@ -65,9 +64,13 @@ impl Window {
             _ => me..me + 1,
         };
         for rank in ranks {
-            if let Err(error) = self.prepare(rank, true) {
-                let _ = self.unlock_all();
-                return Err(error);
+            // No operation of another thread asks for a lock before the epoch is there.
+            match self.take_lock(rank, LockKind::Shared) {
+                Ok(()) => self.epoch.note_taken(rank),
+                Err(error) => {
+                    let _ = self.unlock_all();
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -80,11 +83,11 @@ impl Window {
     pub fn unlock_all(&self) -> Result<()> {
         let ranks = self.epoch.locked_all()?;
         let mut outcome = self.flush_members(None);
-        self.stores.drain();
         for rank in ranks {
             let released = self.give_back(rank, LockKind::Shared);
             outcome = outcome.and(released);
         }
+        self.stores.drain();
         self.epoch.unlock_all();
         outcome
     }
@@ -189,11 +192,13 @@ impl Window {
         if !self.shared_locks {
             // Whoever gives back what was not given yet would be given it later.
             let open = self.await_open(rank);
+            self.stores.drain();
             let released = self.engine().release_lock(context, rank);
             return open.and(released);
         }
         let lock = SharedLock::new(self.control(rank)?, self.size());
         lock.leave(kind);
+        self.stores.drained();
         let mut waiters = lock.waiters().peekable();
         if waiters.peek().is_some() {
             let mut engine = self.engine();

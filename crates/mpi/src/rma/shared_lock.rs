@@ -119,6 +119,7 @@ impl<'a> SharedLock<'a> {
     }
 
     /// Replaces the tickets by what `change` makes of them; answers what they were, or `None` if it makes nothing of them.
+    #[inline(always)]
     fn update(&self, change: impl Fn(Tickets) -> Option<Tickets>) -> Option<Tickets> {
         let change = |word| change(Tickets::of(word)).map(Tickets::word);
         // SYNC shared_lock

@@ -131,8 +131,8 @@ fn start(state: &Arc<RankState>, programs: &[Program], name: &mut Option<String>
         Error::new(
             ErrorClass::Spawn,
             "this job has no room for further processes: its ranks are threads, or it was started with --on-death restart, \
-             with --universe of the number of its ranks, with --fabric tcp, on several hosts, or by another launcher than \
-             Weft's mpiexec; start it without these",
+             with --universe of the number of its ranks, or by another launcher than Weft's mpiexec on several hosts or with \
+             WEFT_FABRIC=tcp; start it without these",
         )
     };
     let launcher = state.launcher().ok_or_else(no_room)?;

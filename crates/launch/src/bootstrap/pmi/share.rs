@@ -19,16 +19,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{
-    AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect,
-    listen, recv, socket_with,
-};
+use rustix::net::{RecvFlags, SocketFlags, accept_with, recv};
 use weft_sys::passing;
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::socket::NotAccepted;
 use weft_sys::{process, random};
 
 use super::super::BootstrapError;
+use super::super::abstract_socket::{self, runs_as_us};
 use super::watch::Neighbour;
 use weft_secure::{EvictionPolicy, Key, SILENT, Source};
 
@@ -37,6 +35,8 @@ use crate::hex::hex;
 /// How long the ranks of a host wait for each other at most. All of them have passed a fence: who is
 /// not here after that has died, and the launcher is about to end the job.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Descriptors of what the ranks of a host have in common: its memory, and a pipe that closes when all of them have ended.
+pub const COMMON: usize = 3;
 /// How many are let in at a time.
 const BATCH: usize = 64;
 /// How long nobody is let in when no descriptor is left, and none that a stranger holds.
@@ -50,20 +50,6 @@ pub struct SegmentListener {
     name: String,
 }
 
-fn messages() -> io::Result<OwnedFd> {
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    Ok(socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        flags,
-        None,
-    )?)
-}
-
-fn address(name: &str) -> io::Result<SocketAddrUnix> {
-    Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
-}
-
 impl SegmentListener {
     /// Opens one under a name that cannot be guessed.
     ///
@@ -71,9 +57,7 @@ impl SegmentListener {
     /// If the kernel refuses.
     pub fn open() -> io::Result<Self> {
         let name = format!("weft-{}", hex(&random::bytes::<16>()?));
-        let socket = messages()?;
-        bind(&socket, &address(&name)?)?;
-        listen(&socket, 4096)?;
+        let socket = abstract_socket::listen(&name)?;
         Ok(Self { socket, name })
     }
 
@@ -82,20 +66,21 @@ impl SegmentListener {
         &self.name
     }
 
-    /// Hands the memory to so many others, each of which knows the key. Meanwhile the launcher says nothing.
+    /// Hands the descriptors of what the host has in common to so many others, each of which knows the key. Meanwhile the launcher
+    /// says nothing.
     ///
     /// # Errors
     /// If they do not come, the launcher is gone, or the kernel refuses.
     pub fn hand_out(
         self,
-        memory: &impl AsFd,
+        common: &[OwnedFd; COMMON],
         key: &Key,
         others: u32,
         launcher: Option<BorrowedFd<'_>>,
     ) -> Result<Vec<Neighbour>, BootstrapError> {
         let deadline = Instant::now() + PATIENCE;
         let mut candidates = Candidates {
-            memory: memory.as_fd(),
+            common: common.each_ref().map(OwnedFd::as_fd),
             key,
             waiting: Vec::new(),
             next: 0,
@@ -179,7 +164,7 @@ impl SegmentListener {
 
 /// Those who have connected, and may be ranks of this host.
 struct Candidates<'a> {
-    memory: BorrowedFd<'a>,
+    common: [BorrowedFd<'a>; COMMON],
     key: &'a Key,
     /// Who has not shown a key, in the order in which they came.
     waiting: Vec<(u64, OwnedFd)>,
@@ -199,7 +184,7 @@ impl Candidates<'_> {
                     return;
                 };
                 if same(key, self.key.as_bytes())
-                    && passing::send(&candidate, b"m", &[self.memory]).is_ok()
+                    && passing::send(&candidate, b"m", &self.common).is_ok()
                 {
                     let rank = u32::from_le_bytes(*rank);
                     self.served.push(Neighbour::new(rank, candidate));
@@ -231,10 +216,6 @@ impl Candidates<'_> {
     }
 }
 
-fn runs_as_us(socket: &OwnedFd) -> bool {
-    passing::peer_credentials(socket).is_ok_and(|peer| peer.user == process::user())
-}
-
 /// What a candidate has shown, the key and its rank; `None`: nothing so far.
 fn shown(candidate: &OwnedFd) -> Option<Vec<u8>> {
     let mut shown = [0; Key::BYTES + size_of::<u32>() + 1];
@@ -253,8 +234,8 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Fetches the memory from the lowest rank of this host, whose listener has this name, as the rank `own`. Answers it, and the way to
-/// that rank.
+/// Fetches what the host has in common from its lowest rank, whose listener has this name, as the rank `own`. Answers it, and the way
+/// to that rank.
 ///
 /// # Errors
 /// If it is not there, runs as another user, or does not answer, or the launcher is gone.
@@ -263,20 +244,18 @@ pub fn fetch(
     key: &Key,
     own: u32,
     launcher: Option<BorrowedFd<'_>>,
-) -> Result<(OwnedFd, OwnedFd), BootstrapError> {
-    let socket = messages().map_err(system)?;
-    let address = address(name).map_err(system)?;
+) -> Result<([OwnedFd; COMMON], OwnedFd), BootstrapError> {
     let deadline = Instant::now() + PATIENCE;
-    loop {
-        match connect(&socket, &address) {
-            Ok(()) => break,
+    let socket = loop {
+        match abstract_socket::connect(name) {
+            Ok(socket) => break socket,
             // Its queue is full, which only strangers can bring about: they will be dropped.
             Err(Errno::AGAIN) if Instant::now() < deadline => {
                 poll::wait(&mut [], Some(Duration::from_millis(1))).map_err(system)?;
             }
             Err(error) => return Err(system(error.into())),
         }
-    }
+    };
     if !runs_as_us(&socket) {
         return Err(BootstrapError::new(format!(
             "the lowest rank of this host runs as another user than this one (user {}): start all \
@@ -294,14 +273,14 @@ pub fn fetch(
     if entries.get(1).is_some_and(PollFd::ended) {
         return Err(launcher_gone());
     }
-    let (_, mut found) = passing::receive(&socket, &mut [0; 8]).map_err(system)?;
-    let memory = found.pop().ok_or_else(|| {
+    let (_, found) = passing::receive(&socket, &mut [0; 8]).map_err(system)?;
+    let common = found.try_into().map_err(|_| {
         system(io::Error::new(
             ErrorKind::UnexpectedEof,
             "it has closed the connection without an answer",
         ))
     })?;
-    Ok((memory, socket))
+    Ok((common, socket))
 }
 
 fn launcher_gone() -> BootstrapError {
@@ -322,7 +301,13 @@ mod tests {
     use super::*;
     use std::thread;
     use weft_sys::MemoryFile;
-    use weft_sys::descriptor::{Carries, socket_pair};
+    use weft_sys::descriptor::{self, Carries, socket_pair};
+
+    fn common(memory: &MemoryFile) -> [OwnedFd; COMMON] {
+        let memory = memory.as_fd().try_clone_to_owned();
+        let (ends, living) = descriptor::pipe().expect("descriptors are left");
+        [memory.expect("descriptors are left"), ends, living]
+    }
 
     #[test]
     fn who_knows_the_key_gets_the_memory_and_nobody_else() {
@@ -334,9 +319,8 @@ mod tests {
         let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
         let launcher = Some(launcher.as_fd());
         thread::scope(|scope| {
-            let idle = messages().expect("sockets");
-            connect(&idle, &address(&name).expect("a name")).expect("listens");
-            let (ours, theirs) = (key.clone(), file.as_fd());
+            let _idle = abstract_socket::connect(&name).expect("listens");
+            let (ours, theirs) = (key.clone(), common(&file));
             let lowest = scope.spawn(move || listener.hand_out(&theirs, &ours, 2, launcher));
             let refused = fetch(&name, &other, 1, launcher).expect_err("a wrong key");
             assert!(
@@ -347,7 +331,7 @@ mod tests {
                 .map(|_| scope.spawn(|| fetch(&name, &key, 1, launcher)))
                 .collect();
             for fetched in all {
-                let (memory, _) = fetched.join().expect("no panic").expect("the right key");
+                let ([memory, ..], _) = fetched.join().expect("no panic").expect("the right key");
                 assert!(MemoryFile::adopt(memory).is_ok());
             }
             lowest.join().expect("no panic").expect("all came");
@@ -361,14 +345,10 @@ mod tests {
         const RANKS: u32 = 300;
         let key = Key::random().expect("random");
         let listener = SegmentListener::open().expect("sockets");
-        let name = address(listener.name()).expect("a name");
+        let name = listener.name().to_owned();
         let (launcher, _other) = socket_pair(Carries::Bytes).expect("sockets");
         let file = MemoryFile::create("weft-test", 4096).expect("memory files exist here");
-        let come = || {
-            let socket = messages().expect("sockets");
-            connect(&socket, &name).expect("listens");
-            socket
-        };
+        let come = || abstract_socket::connect(&name).expect("listens");
         // Some that show nothing, among them.
         let _silent: Vec<OwnedFd> = (0..40).map(|_| come()).collect();
         let ranks: Vec<OwnedFd> = (0..RANKS).map(|_| come()).collect();
@@ -377,11 +357,11 @@ mod tests {
             passing::send(socket, &shown, &[]).expect("there is room");
         }
         listener
-            .hand_out(&file.as_fd(), &key, RANKS, Some(launcher.as_fd()))
+            .hand_out(&common(&file), &key, RANKS, Some(launcher.as_fd()))
             .expect("all have come");
         for socket in ranks {
             let (_, found) = passing::receive(&socket, &mut [0; 8]).expect("an answer");
-            assert_eq!(found.len(), 1);
+            assert_eq!(found.len(), COMMON);
         }
     }
 
@@ -398,7 +378,7 @@ mod tests {
         for error in [
             fetch(&name, &key, 1, launcher).expect_err("nobody answers"),
             listener
-                .hand_out(&file.as_fd(), &key, 1, launcher)
+                .hand_out(&common(&file), &key, 1, launcher)
                 .map(drop)
                 .expect_err("nobody comes"),
         ] {

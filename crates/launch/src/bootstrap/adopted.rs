@@ -1,0 +1,237 @@
+//! Launcher that adopts processes which it has not started: a program that nobody started as a rank, or the ranks of a
+//! launcher that starts no later processes. It is started when the first of them asks for what only a launcher gives.
+//!
+//! ```text
+//!   who asks first    starts weft adopt: memory, lifeline, ports, and where the others find it ──►     ◄── taken
+//!   the others        a name that all ranks of the host know ──► the key, a rank, a lifeline ──►       ◄── taken
+//! ```
+//!
+//! The name is an abstract one, which is bound once: whoever binds it starts the launcher and hands the socket over, so there is
+//! one launcher, whoever asks at the same time. From then on a process is tied to the launcher as any rank is, until it has
+//! finalised MPI.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use weft_secure::Key;
+use weft_sys::descriptor::{self, Carries};
+use weft_sys::poll;
+use weft_sys::{lifeline, passing};
+
+use super::BootstrapError;
+use super::abstract_socket;
+use super::control_socket::ControlSocket;
+use crate::adoption::{self, Adoption, shown_by};
+use crate::control::{ANSWER, Answer, Message, Told};
+use crate::job_request::{JobAnswer, JobRequest};
+use crate::worlds::Worlds;
+
+/// How long a launcher that another rank starts is waited for.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The launcher that has this process.
+#[derive(Debug)]
+pub struct Adopted {
+    control: ControlSocket,
+    /// When its other end closes, the kernel ends us.
+    lifeline: Mutex<Option<OwnedFd>>,
+}
+
+/// How the other ranks of a host come to the launcher as well.
+#[derive(Debug)]
+pub struct Meeting {
+    /// The abstract name at which it listens.
+    pub name: String,
+    /// What they show there.
+    pub key: Key,
+    /// How many ranks the host has.
+    pub ranks: u32,
+    /// Which of them this is.
+    pub rank: u32,
+    /// Closes when all of them have ended.
+    pub ends: OwnedFd,
+}
+
+impl Adopted {
+    /// Starts a launcher, which has the job from now on.
+    ///
+    /// # Errors
+    /// Why not, with what to do instead. `remedy`: how to start the program so that it has a launcher.
+    pub fn start(
+        worlds: &Worlds,
+        memory: &OwnedFd,
+        remedy: &str,
+        meeting: Option<(&Meeting, &OwnedFd)>,
+    ) -> Result<Self, String> {
+        let launcher = adoption::find_launcher().ok_or_else(|| {
+            format!(
+                "there is no launcher: the command weft was looked for beside the library and in PATH; {remedy}"
+            )
+        })?;
+        let failed = |error: io::Error| {
+            let launcher = launcher.display();
+            format!("the launcher {launcher} could not be started: {error}; {remedy}")
+        };
+        let (ours, theirs) = descriptor::socket_pair(Carries::Messages).map_err(failed)?;
+        let (reading, writing) = descriptor::pipe().map_err(failed)?;
+        let adoption = match meeting {
+            None => Adoption::of_program(worlds.clone()),
+            Some((meeting, _)) => {
+                Adoption::of_rank(worlds.clone(), meeting.rank, meeting.ranks, &meeting.key)
+            }
+        };
+        let adoption = adoption.encode();
+        if adoption.len() > ANSWER {
+            return Err(format!(
+                "{} bytes of ports and names are published, more than a launcher takes over ({ANSWER}); close some, or {remedy}",
+                adoption.len()
+            ));
+        }
+        let started = Command::new(&launcher)
+            .arg("adopt")
+            .stdin(Stdio::from(theirs))
+            .spawn();
+        let mut started = started.map_err(failed)?;
+        let mut descriptors = vec![memory.as_fd(), writing.as_fd()];
+        if let Some((meeting, listener)) = meeting {
+            descriptors.extend([listener.as_fd(), meeting.ends.as_fd()]);
+        }
+        passing::send(&ours, &adoption, &descriptors).map_err(failed)?;
+        drop(writing);
+        // It leaves at once a process behind that is no child of ours. A program may reap everything itself.
+        let _ = started.wait();
+        match hear(&ours).map_err(failed)? {
+            Some(Answer::Taken) => Self::taken(ours, reading).map_err(failed),
+            Some(Answer::Refused { reason }) => Err(reason),
+            _ => Err(failed(io::Error::other(
+                "it has not taken the program over; all must be of the same release of Weft",
+            ))),
+        }
+    }
+
+    /// Comes to the launcher of this host's ranks, or starts it if there is none yet.
+    ///
+    /// # Errors
+    /// As for [`start`](Self::start).
+    pub fn meet(
+        worlds: &Worlds,
+        memory: &OwnedFd,
+        remedy: &str,
+        meeting: &Meeting,
+    ) -> Result<Self, String> {
+        let failed = |error: io::Error| {
+            format!("the launcher of this host cannot be reached: {error}; {remedy}")
+        };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match abstract_socket::connect(&meeting.name) {
+                Ok(socket) => match Self::come(socket, meeting) {
+                    Ok(Some(adopted)) => return Ok(adopted),
+                    // It has ended, or whoever started it could not: another one may be started.
+                    Ok(None) => {}
+                    Err(error) => return Err(failed(error)),
+                },
+                Err(Errno::CONNREFUSED | Errno::AGAIN) => {}
+                Err(error) => return Err(failed(error.into())),
+            }
+            match abstract_socket::listen(&meeting.name) {
+                Ok(listener) => {
+                    return Self::start(worlds, memory, remedy, Some((meeting, &listener)));
+                }
+                Err(Errno::ADDRINUSE) if Instant::now() < deadline => {
+                    // Another rank is about to start it.
+                    poll::wait(&mut [], Some(Duration::from_millis(1))).map_err(failed)?;
+                }
+                Err(error) => return Err(failed(error.into())),
+            }
+        }
+    }
+
+    /// Shows the launcher that this is a rank of its host. `None` if it went away.
+    fn come(socket: OwnedFd, meeting: &Meeting) -> io::Result<Option<Self>> {
+        if !abstract_socket::runs_as_us(&socket) {
+            return Err(io::Error::other("it runs as another user than the ranks"));
+        }
+        let (reading, writing) = descriptor::pipe()?;
+        let shown = shown_by(meeting.rank, &meeting.key);
+        if passing::send(&socket, &shown, &[writing.as_fd()]).is_err() {
+            return Ok(None);
+        }
+        drop(writing);
+        match hear(&socket) {
+            Ok(Some(Answer::Taken)) => Self::taken(socket, reading).map(Some),
+            Ok(Some(Answer::Refused { reason })) => Err(io::Error::other(reason)),
+            Ok(_) => Ok(None),
+            Err(error) if error.kind() == ErrorKind::Interrupted => Err(error),
+            Err(_) => Ok(None),
+        }
+    }
+
+    fn taken(control: OwnedFd, lifeline: OwnedFd) -> io::Result<Self> {
+        lifeline::tie(&lifeline)?;
+        let control = ControlSocket::new(control);
+        control.tell(Told::Initialised);
+        Ok(Self {
+            control,
+            lifeline: Mutex::new(Some(lifeline)),
+        })
+    }
+
+    /// Asks something of the job.
+    ///
+    /// # Errors
+    /// If the launcher is gone.
+    pub fn ask(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
+        match self.control.ask(&Message::pieces(request)) {
+            Ok(Some(Answer::Job(answer))) => Ok(answer),
+            Ok(Some(Answer::Refused { reason })) => Err(BootstrapError::new(reason)),
+            Ok(_) => Err(BootstrapError::new(
+                "the launcher's answer cannot be understood",
+            )),
+            Err(error) => Err(BootstrapError::new(format!(
+                "the launcher is gone: {error}"
+            ))),
+        }
+    }
+
+    /// As [`Launcher::connected`](super::Launcher::connected).
+    pub fn tell_connected(&self, connected: bool) {
+        self.control.tell_connected(connected);
+    }
+
+    /// As [`Launcher::bereaved`](super::Launcher::bereaved).
+    pub fn tell_bereaved(&self) {
+        self.control.tell(Told::Bereaved);
+    }
+
+    /// As [`Launcher::finalised`](super::Launcher::finalised).
+    pub fn tell_finalised(&self) {
+        self.untie();
+        self.control.tell(Told::Finalised);
+    }
+
+    /// Ends the job. The caller exits, with the code; it is not to be killed before that.
+    pub fn tell_abort(&self, code: i32, text: &str) {
+        self.untie();
+        let text = text.to_owned();
+        self.control.tell(Told::Abort { code, text });
+    }
+
+    /// What becomes of the launcher is of no consequence any more.
+    fn untie(&self) {
+        let lifeline = &mut *self.lifeline.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lifeline) = lifeline.take() {
+            let _ = lifeline::untie(&lifeline);
+        }
+    }
+}
+
+fn hear(socket: &OwnedFd) -> io::Result<Option<Answer>> {
+    let mut bytes = vec![0; ANSWER];
+    let (count, _) = passing::receive(socket, &mut bytes)?;
+    Ok(Answer::decode(&bytes[..count]))
+}

@@ -14,6 +14,7 @@ const SIZE: JobSize = JobSize {
     room: 1,
     spares: 0,
     addresses: 0,
+    channels: 2,
 };
 /// The place of the room.
 const PLACE: u32 = 2;

@@ -50,7 +50,7 @@ impl Comm {
 
     /// An inactive request for an operation.
     pub(crate) fn keep(&self, operation: PersistentOperation) -> Result<RequestId> {
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.keep(self.context(), self.translation(), operation)
     }
 }
@@ -62,7 +62,7 @@ impl Process {
     /// `Request` if it is stale, not persistent or under way; otherwise what the operation could not begin
     /// for. The request is inactive then.
     pub fn start(&self, id: RequestId) -> Result<()> {
-        self.lock().start(id)
+        self.lock_of(id).start(id)
     }
 
     /// `MPI_Startall`: starts all, also if one cannot be: others may wait for them.
@@ -71,7 +71,14 @@ impl Process {
     /// `Request` if any is stale, not persistent or under way: none is started then. Otherwise that of the
     /// first that could not be started, which is inactive; see [`Self::start`].
     pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
-        let mut engine = self.lock();
+        let Some(engine) = self.engine_of_all(ids.iter().copied()) else {
+            for id in ids {
+                self.lock_of(*id).check_startable(*id)?;
+            }
+            let start = |id: &RequestId| self.lock_of(*id).start(*id);
+            return ids.iter().map(start).fold(Ok(()), Result::and);
+        };
+        let mut engine = engine.lock();
         for id in ids {
             engine.check_startable(*id)?;
         }

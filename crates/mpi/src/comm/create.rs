@@ -127,9 +127,7 @@ impl Comm {
             }
             outcome?;
         } else {
-            self.process()
-                .lock()
-                .hear(&mut word, channel, group.peer(0), tag)?;
+            self.lock().hear(&mut word, channel, group.peer(0), tag)?;
         }
         let context = self.hear_of(told(u32::from_le_bytes(word))?)?;
         Ok(self.relative(context, Arc::clone(group)))

@@ -273,6 +273,11 @@ impl Shared {
         ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
     ) -> Asked<T> {
         waiting::give_way(&*self.bell);
+        if let Some(mut engine) = self.try_lock()
+            && engine.neighbours.any
+        {
+            engine.help_others();
+        }
         let Some(mut engine) = self.try_take() else {
             return Asked::Elsewhere;
         };

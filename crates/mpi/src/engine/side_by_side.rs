@@ -123,7 +123,9 @@ impl Engines {
         // Nobody else opens one meanwhile.
         let _ = place.set(opened);
         for engine in self.all() {
-            engine.lock().neighbours.any = true;
+            let mut engine = engine.lock();
+            engine.neighbours.any = true;
+            engine.asking.has_more_to_do();
         }
         Ok(())
     }

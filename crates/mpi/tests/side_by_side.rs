@@ -228,6 +228,12 @@ fn lists_of_requests_of_several_engines_are_lists_as_others() {
             assert_eq!(process.wait_any(&[None, None]).unwrap(), None);
             let stale = process.wait_all(&mut (&ids[..], &mut Vec::new()));
             assert_eq!(stale.unwrap_err().class(), ErrorClass::Request);
+            // Also what names an engine that was never opened.
+            let strange = [ids[0], Some(RequestId::new(5, 3)), ids[2]];
+            let stale = process.wait_any(&strange).unwrap_err();
+            assert_eq!(stale.class(), ErrorClass::Request);
+            let stale = process.test_some(&strange).unwrap_err();
+            assert_eq!(stale.class(), ErrorClass::Request);
             barrier(&world);
         }
     });

@@ -1,6 +1,7 @@
 //! Requests of several engines: waiting for and testing lists of which each engine of the rank has some.
 //!
-//! A list is taken engine by engine, with one lock at a time. To wait for all of it is to wait for one after the other: in which
+//! A call takes the engine of the first request, as all are there as a rule. If one of them is not live there, it comes here, where
+//! that may also turn out to be the case everywhere. Then the list is taken engine by engine, with one lock at a time. To wait for all of it is to wait for one after the other: in which
 //! order their ends are seen does not matter, and who waits in one engine [looks after](crate::engine::Engines) the others. Who
 //! waits for any leaves a [`Called`] with each request, and waits in one of the engines until it was called.
 
@@ -10,7 +11,7 @@ use std::task::{Wake, Waker};
 use weft_atomic::{AtomicBool, Ordering};
 use weft_fiber::Waiter;
 
-use crate::engine::{Ended, RequestId, RequestList, Shared, WaitFor};
+use crate::engine::{Ended, Guard, RequestId, RequestList, Shared, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::process::Process;
 
@@ -33,21 +34,25 @@ impl Wake for Called {
 }
 
 impl Process {
-    /// The engine of all these requests; `None` if they are in several. Those that are done are in any.
+    /// Exclusive use of the engine of the first of these requests; those of others are stale there. Requests that are done are in
+    /// any.
     #[inline]
-    pub(super) fn engine_of_all(&self, ids: impl Iterator<Item = RequestId>) -> Option<&Shared> {
+    pub(super) fn lock_of_first(&self, ids: impl Iterator<Item = RequestId>) -> Guard<'_> {
         let mut ids = ids.filter(|id| *id != RequestId::DONE);
-        let Some(first) = ids.next() else {
-            return Some(self.shared());
-        };
-        ids.all(|id| id.engine() == first.engine())
-            .then(|| self.shared_of(first))
+        match ids.next() {
+            Some(first) => self.lock_of(first),
+            None => self.lock(),
+        }
     }
 
-    /// The same of a list.
-    #[inline]
-    pub(super) fn engine_of_list(&self, list: &impl RequestList) -> Option<&Shared> {
-        self.engine_of_all((0..list.len()).filter_map(|place| list.request(place)))
+    /// [`start_all`](Self::start_all).
+    #[cold]
+    pub(super) fn start_all_apart(&self, ids: &[RequestId]) -> Result<()> {
+        for id in ids {
+            self.lock_of(*id).check_startable(*id)?;
+        }
+        let start = |id: &RequestId| self.lock_of(*id).start(*id);
+        ids.iter().map(start).fold(Ok(()), Result::and)
     }
 
     /// [`wait_all`](Self::wait_all).
@@ -55,9 +60,7 @@ impl Process {
     pub(super) fn wait_all_apart(&self, list: &mut impl RequestList) -> Result<()> {
         let ids: Vec<Option<RequestId>> =
             (0..list.len()).map(|place| list.request(place)).collect();
-        for id in ids.iter().flatten() {
-            self.lock_of(*id).check_live(*id)?;
-        }
+        self.check_all(&ids)?;
         for id in ids.iter().flatten().filter(|id| **id != RequestId::DONE) {
             if let Some(error) = self.lock_of(*id).until_over_or_held_up(*id) {
                 return Err(error);
@@ -117,6 +120,12 @@ impl Process {
         }
     }
 
+    /// The error of one that is live in no engine.
+    fn check_all(&self, ids: &[Option<RequestId>]) -> Result<()> {
+        let mut ids = ids.iter().flatten();
+        ids.try_for_each(|id| self.lock_of(*id).check_live(*id))
+    }
+
     /// Of a list, those in each engine that has some, at their places, with that engine.
     fn by_engine<'a>(
         &'a self,
@@ -134,6 +143,7 @@ impl Process {
     /// What has ended of a list; `None` if none is under way. `Some` of nothing: none has ended.
     fn look_apart(&self, ids: &[Option<RequestId>], most: usize) -> Result<Option<Ended>> {
         let (mut ended, mut pending) = (Ended::new(), 0);
+        self.check_all(ids)?;
         let engines = self.by_engine(ids);
         for (engine, own) in &engines {
             let mut engine = engine.lock();
@@ -175,6 +185,7 @@ impl Process {
         ids: &[Option<RequestId>],
         most: usize,
     ) -> Result<Option<Ended>> {
+        self.check_all(ids)?;
         let engines = self.by_engine(ids);
         let Some((home, _)) = engines.first() else {
             return Ok(None);

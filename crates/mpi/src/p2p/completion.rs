@@ -65,13 +65,14 @@ impl Process {
     /// `Request` for a stale id (nothing was waited for); `InStatus` if any of them failed: see the
     /// errors in the statuses.
     pub fn wait_all(&self, list: &mut impl RequestList) -> Result<()> {
-        let Some(engine) = self.engine_of_list(list) else {
-            return self.wait_all_apart(list);
-        };
-        let mut engine = engine.lock();
+        let mut engine =
+            self.lock_of_first((0..list.len()).filter_map(|place| list.request(place)));
         for place in 0..list.len() {
-            if let Some(id) = list.request(place) {
-                engine.check_live(id)?;
+            if let Some(id) = list.request(place)
+                && engine.check_live(id).is_err()
+            {
+                drop(engine);
+                return self.wait_all_apart(list);
             }
         }
         let mut failed = false;
@@ -95,14 +96,16 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_all`].
     pub fn test_all(&self, list: &mut impl RequestList) -> Result<bool> {
-        let Some(engine) = self.engine_of_list(list) else {
-            return self.test_all_apart(list);
-        };
-        let mut engine = engine.lock();
+        let mut engine =
+            self.lock_of_first((0..list.len()).filter_map(|place| list.request(place)));
         let mut over = true;
         for place in 0..list.len() {
             if let Some(id) = list.request(place) {
-                over &= engine.has_ended(id)?;
+                let Ok(ended) = engine.has_ended(id) else {
+                    drop(engine);
+                    return self.test_all_apart(list);
+                };
+                over &= ended;
             }
         }
         if !over {
@@ -124,12 +127,12 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id; otherwise what that operation ended with, with its place.
     pub fn wait_any(&self, ids: &[Option<RequestId>]) -> Result<Option<(usize, Status)>> {
-        let Some(engine) = self.engine_of_all(ids.iter().copied().flatten()) else {
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
             let ended = self.wait_apart(ids, 1)?;
             return Ok(ended.and_then(|mut ended| ended.pop()));
         };
-        let mut engine = engine.lock();
-        let pending = engine.pending(ids)?;
         if pending.is_empty() {
             return Ok(None);
         }
@@ -145,14 +148,14 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_any`].
     pub fn test_any(&self, ids: &[Option<RequestId>]) -> Result<Option<Option<(usize, Status)>>> {
-        let Some(engine) = self.engine_of_all(ids.iter().copied().flatten()) else {
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
             let Some(mut ended) = self.test_apart(ids, 1)? else {
                 return Ok(Some(None));
             };
             return Ok(ended.pop().map(Some));
         };
-        let mut engine = engine.lock();
-        let pending = engine.pending(ids)?;
         if pending.is_empty() {
             return Ok(Some(None));
         }
@@ -171,11 +174,11 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id. Failures of the operations are in their statuses.
     pub fn wait_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
-        let Some(engine) = self.engine_of_all(ids.iter().copied().flatten()) else {
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
             return self.wait_apart(ids, usize::MAX);
         };
-        let mut engine = engine.lock();
-        let pending = engine.pending(ids)?;
         if pending.is_empty() {
             return Ok(None);
         }
@@ -194,11 +197,11 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_some`].
     pub fn test_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
-        let Some(engine) = self.engine_of_all(ids.iter().copied().flatten()) else {
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
             return self.test_apart(ids, usize::MAX);
         };
-        let mut engine = engine.lock();
-        let pending = engine.pending(ids)?;
         if pending.is_empty() {
             return Ok(None);
         }

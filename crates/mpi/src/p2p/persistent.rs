@@ -71,16 +71,12 @@ impl Process {
     /// `Request` if any is stale, not persistent or under way: none is started then. Otherwise that of the
     /// first that could not be started, which is inactive; see [`Self::start`].
     pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
-        let Some(engine) = self.engine_of_all(ids.iter().copied()) else {
-            for id in ids {
-                self.lock_of(*id).check_startable(*id)?;
-            }
-            let start = |id: &RequestId| self.lock_of(*id).start(*id);
-            return ids.iter().map(start).fold(Ok(()), Result::and);
-        };
-        let mut engine = engine.lock();
+        let mut engine = self.lock_of_first(ids.iter().copied());
         for id in ids {
-            engine.check_startable(*id)?;
+            if engine.check_startable(*id).is_err() {
+                drop(engine);
+                return self.start_all_apart(ids);
+            }
         }
         let mut outcome = Ok(());
         for id in ids {

@@ -282,6 +282,9 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .tell(|connected| runtime.launcher.connected(connected));
     let is_one = [k::MPI_THREAD_SINGLE, k::MPI_THREAD_FUNNELED].contains(&thread_level);
     runtime.process.one_thread_calls(is_one);
+    if thread_level == k::MPI_THREAD_MULTIPLE {
+        runtime.process.let_threads_call_at_once();
+    }
     runtime.process.hear_waits(|mut waits| {
         waits.communicators = names::communicators(waits.contexts());
         runtime.launcher.waits(&waits);

@@ -4,7 +4,7 @@
 //! those awake is advice for the waiting strategy: exact when each rank has one thread, and never
 //! relied upon for anything but how long to spin.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Doorbell, FenceMode, Ordering};
@@ -45,24 +45,58 @@ impl Awake {
     }
 }
 
-/// The bell of one rank.
-pub(crate) struct LocalBell {
-    door: Doorbell,
-    futex: Futex,
-    /// Threads of this rank that sleep here.
+/// One rank among those that are awake, whatever channel its threads sleep at.
+pub(crate) struct Presence {
+    /// Its threads that sleep.
     sleepers: AtomicU32,
     left: AtomicBool,
     awake: Awake,
 }
 
-impl LocalBell {
+impl Presence {
     pub(crate) fn new(awake: Awake) -> Self {
         Self {
-            door: Doorbell::new(),
-            futex: Futex::private(),
             sleepers: AtomicU32::new(0),
             left: AtomicBool::new(false),
             awake,
+        }
+    }
+
+    /// The rank has left the group: it is not awake any more.
+    pub(crate) fn leave(&self) {
+        if !self.left.swap(true, Ordering::Relaxed) {
+            self.awake.one_less();
+        }
+    }
+}
+
+/// The bell of one rank in one channel.
+pub(crate) struct LocalBell {
+    door: Doorbell,
+    futex: Futex,
+    presence: Arc<Presence>,
+    /// The channel whose bell is rung whenever this one is, plus one; 0 if none. SYNC bell.forward: stored before the sleeper
+    /// announces itself here, loaded by whoever takes the announcement.
+    rung_as_well: AtomicU32,
+    /// The bells of the rank, by channel.
+    all: OnceLock<Box<[Weak<LocalBell>]>>,
+}
+
+impl LocalBell {
+    pub(crate) fn new(presence: Arc<Presence>) -> Self {
+        Self {
+            door: Doorbell::new(),
+            futex: Futex::private(),
+            presence,
+            rung_as_well: AtomicU32::new(0),
+            all: OnceLock::new(),
+        }
+    }
+
+    /// Has the bells of a rank know of each other.
+    pub(crate) fn join(all: &[Arc<Self>]) {
+        for bell in all {
+            let _ = bell.all.set(all.iter().map(Arc::downgrade).collect());
         }
     }
 
@@ -72,11 +106,21 @@ impl LocalBell {
         self.door.somebody_sleeps()
     }
 
-    /// The rank has left the group: it is not awake any more.
-    pub(crate) fn leave(&self) {
-        if !self.left.swap(true, Ordering::Relaxed) {
-            self.awake.one_less();
+    /// Somebody has rung this bell: the other one is rung as well.
+    #[cold]
+    fn pass_on(&self) {
+        // SYNC bell.forward.
+        let channel = self.rung_as_well.load(Ordering::Acquire) as usize;
+        let all = self.all.get().map_or(&[][..], |all| all);
+        let other = channel.checked_sub(1).and_then(|index| all.get(index));
+        if let Some(other) = other.and_then(Weak::upgrade) {
+            other.door.ring(MODE, &other.futex);
         }
+    }
+
+    /// The rank has left the group.
+    pub(crate) fn leave(&self) {
+        self.presence.leave();
     }
 }
 
@@ -92,25 +136,31 @@ impl Bell for LocalBell {
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         let deadline = limit.map(clock::deadline_after);
         // A rank sleeps when the first of its threads does: where there are several, one drives.
-        if self.sleepers.fetch_add(1, Ordering::Relaxed) == 0 {
-            self.awake.one_less();
+        if self.presence.sleepers.fetch_add(1, Ordering::Relaxed) == 0 {
+            self.presence.awake.one_less();
         }
         let ticket = weft_atomic::Ticket(ticket.0);
         let _ = self.door.wait(ticket, deadline, &self.futex);
-        if self.sleepers.fetch_sub(1, Ordering::Relaxed) == 1 {
-            self.awake.one_more();
+        if self.presence.sleepers.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.presence.awake.one_more();
         }
     }
 
     fn ring(&self) {
-        self.door.ring(MODE, &self.futex);
+        self.door.ring_and(MODE, &self.futex, || self.pass_on());
+    }
+
+    fn ring_as_well(&self, channel: Option<u32>) {
+        let channel = channel.map_or(0, |channel| channel + 1);
+        // SYNC bell.forward.
+        self.rung_as_well.store(channel, Ordering::Release);
     }
 
     fn load(&self) -> Load {
         Load {
             // Never 0, which would mean simulation.
-            awake: self.awake.count.load(Ordering::Relaxed).max(1),
-            cores: self.awake.cores,
+            awake: self.presence.awake.count.load(Ordering::Relaxed).max(1),
+            cores: self.presence.awake.cores,
         }
     }
 

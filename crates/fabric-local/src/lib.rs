@@ -12,6 +12,8 @@
 //! * `grants`: what each rank permits. Checked under a lock, copied outside of it.
 //! * `bell`: where each rank sleeps, and the count of those awake.
 //!
+//! A further channel is a group of the same ranks, with mailboxes, grants and bells of its own.
+//!
 //! Nothing here spins. A rank that leaves (drops its endpoint) is closed: what it sent before still
 //! arrives, what is sent to it later is refused with [`FabricError::PeerLost`]. If it leaves by a
 //! panic, the others are told.
@@ -40,15 +42,16 @@ mod mailbox;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::shared::BlocksOfProcess;
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
-    Uses,
+    Bell, Fabric, FabricError, Head, Limits, MOST_CHANNELS, Operation, Peer, Posted, Region,
+    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey,
+    Token, Traffic, Uses, no_such_channel,
 };
 
-use bell::{Awake, LocalBell};
+use bell::{Awake, LocalBell, Presence};
 use grants::Grants;
 use mailbox::{Batch, Closed, LaneItem, Mailbox};
 
@@ -63,6 +66,15 @@ struct Group {
     start: Instant,
     members: Vec<Member>,
     blocks: Mutex<BlocksOfProcess>,
+    /// The further channels, at the group that is channel 0.
+    channels: Vec<Channel>,
+}
+
+/// A further channel.
+struct Channel {
+    group: Arc<Group>,
+    /// Of each rank: whether it has opened it.
+    opened: Vec<AtomicBool>,
 }
 
 impl Group {
@@ -82,6 +94,8 @@ struct Member {
 pub struct Local {
     me: Peer,
     group: Arc<Group>,
+    /// This is channel 0.
+    is_first: bool,
     signals: SignalTable,
     /// What the last poll took; kept for its memory.
     taken: Batch,
@@ -91,24 +105,49 @@ impl Local {
     /// A group of `count` ranks, in order, to be given to a thread each.
     #[must_use]
     pub fn group(count: usize) -> Vec<Self> {
+        Self::group_with_channels(count, 1)
+    }
+
+    /// As [`group`](Self::group), with so many channels: at least 1, at most [`MOST_CHANNELS`].
+    #[must_use]
+    pub fn group_with_channels(count: usize, channels: u32) -> Vec<Self> {
+        let channels = channels.clamp(1, MOST_CHANNELS);
         let awake = Awake::new(count);
-        let members = (0..count)
-            .map(|_| Member {
-                mailbox: Mailbox::new(count),
-                grants: Grants::default(),
-                bell: Arc::new(LocalBell::new(awake.clone())),
+        // Of each rank, by channel.
+        let bells: Vec<Vec<Arc<LocalBell>>> = (0..count)
+            .map(|_| {
+                let presence = Arc::new(Presence::new(awake.clone()));
+                let bell = |_| Arc::new(LocalBell::new(presence.clone()));
+                let bells: Vec<_> = (0..channels).map(bell).collect();
+                LocalBell::join(&bells);
+                bells
             })
             .collect();
-        let group = Arc::new(Group {
-            start: Instant::now(),
-            members,
+        let start = Instant::now();
+        let group = |channel: u32, channels| Group {
+            start,
+            members: bells
+                .iter()
+                .map(|bells| Member {
+                    mailbox: Mailbox::new(count),
+                    grants: Grants::default(),
+                    bell: bells[channel as usize].clone(),
+                })
+                .collect(),
             blocks: Mutex::default(),
+            channels,
+        };
+        let others = (1..channels).map(|channel| Channel {
+            group: Arc::new(group(channel, Vec::new())),
+            opened: (0..count).map(|_| AtomicBool::new(false)).collect(),
         });
+        let group = Arc::new(group(0, others.collect()));
         // Ranks are numbered by u32 everywhere; nobody has four thousand million threads.
         (0..u32::try_from(count).unwrap_or(u32::MAX))
             .map(|rank| Self {
                 me: Peer(rank),
                 group: group.clone(),
+                is_first: true,
                 signals: SignalTable::default(),
                 taken: Batch::default(),
             })
@@ -355,26 +394,65 @@ impl Fabric for Local {
     }
 
     fn farewell(&mut self) {}
+
+    fn channels(&self) -> u32 {
+        u32::try_from(1 + self.group.channels.len()).unwrap_or(1)
+    }
+
+    fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
+        let index = (number as usize).checked_sub(1);
+        let channel = index.and_then(|index| self.group.channels.get(index));
+        // Relaxed: only one of two who open it is to be refused.
+        let free =
+            |channel: &&Channel| !channel.opened[self.me.index()].swap(true, Ordering::Relaxed);
+        let channel = channel
+            .filter(free)
+            .ok_or_else(|| no_such_channel(number, self.channels()))?;
+        Ok(Box::new(Self {
+            me: self.me,
+            group: channel.group.clone(),
+            is_first: false,
+            signals: SignalTable::default(),
+            taken: Batch::default(),
+        }))
+    }
 }
 
-impl Drop for Local {
-    fn drop(&mut self) {
-        let mine = &self.group.members[self.me.index()];
+impl Group {
+    /// A rank leaves: takes nothing more, and has nothing that others may use.
+    fn leave(&self, me: Peer) {
+        let mine = &self.members[me.index()];
         mine.grants.close();
-        self.group.blocks().release_all_of(self.me);
+        self.blocks().release_all_of(me);
         let refused = mine.mailbox.close();
         mine.bell.leave();
         if std::thread::panicking() {
-            for other in &self.group.members {
-                other.mailbox.tell_lost(self.me, "its thread panicked");
+            for other in &self.members {
+                other.mailbox.tell_lost(me, "its thread panicked");
                 other.bell.ring();
             }
         } else {
             for rank in refused {
-                let sender = &self.group.members[rank as usize];
+                let sender = &self.members[rank as usize];
                 sender.mailbox.tell_room();
                 sender.bell.ring();
             }
+        }
+    }
+}
+
+impl Drop for Local {
+    fn drop(&mut self) {
+        if self.is_first {
+            // Also channels that it has not opened: others may have sent there.
+            for channel in &self.group.channels {
+                channel.group.leave(self.me);
+            }
+            self.group.leave(self.me);
+        } else {
+            let mine = &self.group.members[self.me.index()];
+            mine.grants.close();
+            self.group.blocks().release_all_of(self.me);
         }
     }
 }

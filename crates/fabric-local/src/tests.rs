@@ -3,7 +3,7 @@
 mod broken;
 
 use super::*;
-use weft_fabric::conformance::{Event, Inbox, Scene, Wrapped, boxed};
+use weft_fabric::conformance::{Event, InChannel, Inbox, Scene, Wrapped, boxed};
 use weft_fabric::fault::{FaultInjector, FaultPlan};
 use weft_fabric::trace::{self, Log, Traced};
 
@@ -20,6 +20,13 @@ fn traced(inner: Box<dyn Fabric>) -> Box<dyn Fabric> {
 }
 
 weft_fabric::conformance!(conforms, group);
+weft_fabric::conformance!(conforms_beside_channels, |count| boxed(
+    Local::group_with_channels(count, 2)
+));
+weft_fabric::conformance!(conforms_in_another_channel, |count| InChannel::of(
+    boxed(Local::group_with_channels(count, 3)),
+    2
+));
 weft_fabric::conformance!(
     conforms_with_faults,
     Wrapped {

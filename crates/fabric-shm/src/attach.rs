@@ -8,9 +8,9 @@ use weft_fabric::{FabricError, Result};
 use weft_sys::MemoryFile;
 
 use crate::endpoint::Shm;
-use crate::layout::{MAX_RANKS, job_memory_size, segment_size};
+use crate::layout::{JobSize, MAX_RANKS};
 use crate::options::Options;
-use crate::segment::{Segment, initialise};
+use crate::segment::{Segment, initialise_job};
 
 fn system(error: std::io::Error) -> FabricError {
     FabricError::System {
@@ -19,8 +19,11 @@ fn system(error: std::io::Error) -> FabricError {
 }
 
 /// A fresh segment for so many ranks.
-fn fresh(ranks: u32) -> Result<Arc<Segment>> {
-    let (Some(segment), Some(length)) = (segment_size(ranks), job_memory_size(ranks)) else {
+fn fresh(ranks: u32, channels: impl FnOnce(JobSize, u32) -> JobSize) -> Result<Arc<Segment>> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let cores = u32::try_from(cores).unwrap_or(u32::MAX);
+    let size = channels(JobSize::of(ranks), cores);
+    let (Some(segment), Some(length)) = (size.segment_size(), size.memory_size()) else {
         return Err(FabricError::System {
             what: format!(
                 "a job of {ranks} ranks on one host was asked for; between 1 and {} are possible",
@@ -30,8 +33,7 @@ fn fresh(ranks: u32) -> Result<Arc<Segment>> {
     };
     let file = MemoryFile::create("weft", length).map_err(system)?;
     let mapping = file.map_part(0, segment).map_err(system)?;
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    initialise(&mapping, ranks, u32::try_from(cores).unwrap_or(u32::MAX))?;
+    initialise_job(&mapping, size, cores)?;
     Segment::of_file(file)
 }
 
@@ -69,7 +71,7 @@ impl Shm {
     /// # Errors
     /// If the system refuses the memory.
     pub fn solo() -> Result<Self> {
-        Self::join(fresh(1)?, 0, &Options::default())
+        Self::join(fresh(1, JobSize::with_channels_on)?, 0, &Options::default())
     }
 
     /// All endpoints of a job of `ranks` in this process, for threads and tests.
@@ -85,7 +87,15 @@ impl Shm {
     /// # Errors
     /// As [`group`](Self::group).
     pub fn group_with(ranks: u32, options: &Options) -> Result<Vec<Self>> {
-        let segment = fresh(ranks)?;
+        Self::group_with_channels(ranks, 1, options)
+    }
+
+    /// As [`group_with`](Self::group_with), in a job of so many channels.
+    ///
+    /// # Errors
+    /// As [`group`](Self::group).
+    pub fn group_with_channels(ranks: u32, channels: u32, options: &Options) -> Result<Vec<Self>> {
+        let segment = fresh(ranks, |size, _| JobSize { channels, ..size })?;
         let mut group = Vec::with_capacity(ranks as usize);
         for rank in 0..ranks {
             let mut member = Self::join(segment.clone(), rank, options)?;

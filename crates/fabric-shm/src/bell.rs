@@ -15,6 +15,11 @@
 //! A ringer that is killed after it claimed the ring takes the wake-up along. So whoever tells of a death
 //! wakes everybody, [announced or not](ShmBell::wake_regardless).
 //!
+//! # Channels
+//! Each channel has a doorbell of its own. Who sleeps at one and waits for news of other channels as well has those
+//! [rung as well](weft_fabric::Bell::ring_as_well): SYNC bell.forward, it stores where it sleeps before it announces itself there, and
+//! whoever takes that announcement loads it.
+//!
 //! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of
 //! it may compute; the count is advice, and nothing but the time to sleep depends on it.
 
@@ -58,21 +63,28 @@ impl ShmBell {
     /// that somebody sleeps there.
     #[cold]
     pub fn wake(&self, slot: u32) {
-        self.segment
-            .control(slot)
+        let control = self.segment.control(slot);
+        control
             .doorbell
-            .ring_and(FenceMode::Symmetric, &self.futex, || self.rouse(slot));
+            .ring_and(FenceMode::Symmetric, &self.futex, || {
+                self.rouse(slot);
+                // SYNC bell.forward.
+                let channel = control.rung_as_well.load(Ordering::Acquire);
+                if (1..=self.segment.shape().channels).contains(&channel) {
+                    let other = self.segment.control_in(channel - 1, slot);
+                    other.doorbell.ring(FenceMode::Symmetric, &self.futex);
+                }
+            });
     }
 
     /// Wakes whoever sleeps at the bell of process slot `slot`, or is about to, whether or not that is announced: when
-    /// somebody may have been killed who had taken the announcement and not rung yet.
+    /// somebody may have been killed who had taken the announcement and not rung yet. In all channels.
     #[cold]
     pub fn wake_regardless(&self, slot: u32) {
         self.rouse(slot);
-        self.segment
-            .control(slot)
-            .doorbell
-            .ring_regardless(&self.futex);
+        for control in self.segment.controls(slot) {
+            control.doorbell.ring_regardless(&self.futex);
+        }
     }
 
     /// Wakes everybody in the job, announced or not.
@@ -146,5 +158,11 @@ impl Bell for ShmBell {
     fn inquiry(&self) -> u32 {
         // SYNC job.inquiry.
         self.segment.header().inquiry.load(Ordering::Acquire)
+    }
+
+    fn ring_as_well(&self, channel: Option<u32>) {
+        let word = &self.segment.control(self.me).rung_as_well;
+        // SYNC bell.forward.
+        word.store(channel.map_or(0, |channel| channel + 1), Ordering::Release);
     }
 }

@@ -10,14 +10,14 @@
 //! A look that finds nothing reads what [`InboundLanes::take_short`] reads, and the abort and change words of the
 //! header: all of it in the reader's cache until somebody writes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
     SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
-    Uses,
+    Uses, no_such_channel,
 };
 use weft_sys::{Availability, clock, membarrier};
 
@@ -47,10 +47,17 @@ pub struct Shm {
     outbound: OutboundLanes,
     inbound: InboundLanes,
     portal: Portal,
-    blocks: Blocks,
+    /// One for all channels, as the memory is.
+    blocks: Arc<Mutex<Blocks>>,
     signals: SignalTable,
     bell: Arc<ShmBell>,
     limits: Limits,
+    /// As it was joined; for channels that are opened later.
+    options: Options,
+    fences: bool,
+    within_process: bool,
+    /// This is channel 0.
+    is_first: bool,
 }
 
 impl Shm {
@@ -62,6 +69,18 @@ impl Shm {
         let fences = options.fences_on_others(segment.ranks() <= segment.load().cores)
             && membarrier::register_all().is_available();
         let members = JobMembership::join(segment.clone(), slot, fences)?;
+        let blocks = Arc::new(Mutex::new(Blocks::new(segment.clone(), slot)));
+        Ok(Self::compose(members, blocks, options, fences))
+    }
+
+    /// The endpoint of a process in the channel that its membership is of.
+    fn compose(
+        members: JobMembership,
+        blocks: Arc<Mutex<Blocks>>,
+        options: &Options,
+        fences: bool,
+    ) -> Self {
+        let (segment, slot) = (members.segment().clone(), members.me().0);
         let mode = if fences {
             FenceMode::Asymmetric
         } else {
@@ -69,24 +88,50 @@ impl Shm {
         };
         let bell = Arc::new(ShmBell::new(segment.clone(), slot, mode));
         let data = segment.shape().data as usize;
-        Ok(Self {
+        Self {
+            is_first: segment.is_first_channel(),
             members,
             outbound: OutboundLanes::new(segment.clone(), slot, bell.clone(), fences),
             inbound: InboundLanes::new(segment.clone(), slot, bell.clone()),
-            portal: Portal::new(segment.clone(), slot, options),
-            blocks: Blocks::new(segment, slot),
+            portal: Portal::new(segment, slot, options),
+            blocks,
             signals: SignalTable::default(),
             bell,
             limits: Limits {
                 data,
                 bulk: BULK.min(data),
             },
-        })
+            options: *options,
+            fences,
+            within_process: false,
+        }
+    }
+
+    /// The blocks of this process.
+    fn blocks(&self) -> MutexGuard<'_, Blocks> {
+        self.blocks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The endpoint of this process in another channel. See [`Fabric::open_channel`].
+    pub(crate) fn open(&self, number: u32) -> Result<Self> {
+        let channels = self.members.segment().shape().channels;
+        let segment = self.members.segment().channel(number);
+        let segment = segment
+            .filter(|_| number > 0 && self.is_first)
+            .ok_or_else(|| no_such_channel(number, channels))?;
+        let members = self.members.open_channel(segment, self.fences)?;
+        let blocks = Arc::clone(&self.blocks);
+        let mut opened = Self::compose(members, blocks, &self.options, self.fences);
+        if self.within_process {
+            opened.all_within_process();
+        }
+        Ok(opened)
     }
 
     /// All peers are endpoints of this process, and nobody else has mapped the segment: bytes of grants may be copied
     /// by pointer.
     pub(crate) fn all_within_process(&mut self) {
+        self.within_process = true;
         self.portal.all_within_process();
     }
 
@@ -166,8 +211,10 @@ impl Drop for Shm {
     fn drop(&mut self) {
         // Whose memory it was may use it as it likes from now on.
         self.portal.revoke_all();
-        self.blocks.release_all();
-        self.members.leave();
+        if self.is_first {
+            self.blocks().release_all();
+            self.members.leave();
+        }
     }
 }
 
@@ -317,20 +364,20 @@ impl Fabric for Shm {
     }
 
     fn shares_memory(&self, peer: Peer) -> bool {
-        self.blocks.are_shared_with(peer)
+        self.blocks().are_shared_with(peer)
     }
 
     fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock> {
-        self.blocks.allocate(length)
+        self.blocks().allocate(length)
     }
 
     fn release_shared(&mut self, key: SharedKey) -> bool {
-        self.blocks.release(key)
+        self.blocks().release(key)
     }
 
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
         self.members.check(peer)?;
-        self.blocks.attach(peer, key, length)
+        self.blocks().attach(peer, key, length)
     }
 
     #[inline]
@@ -355,6 +402,14 @@ impl Fabric for Shm {
     }
 
     fn farewell(&mut self) {}
+
+    fn channels(&self) -> u32 {
+        self.members.segment().shape().channels
+    }
+
+    fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
+        Ok(Box::new(self.open(number)?))
+    }
 }
 
 /// Whether ranks of this host can be fenced lightly, for `weft info`.

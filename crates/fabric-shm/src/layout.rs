@@ -5,6 +5,7 @@
 //!   4096     Control     one per process slot: doorbell, core │ pending lanes │ identity
 //!   …        Grant       a table per process slot: what it lets others read or write
 //!   …        lane        one per ordered pair, grouped by receiver: LaneHead │ lane slots │ bulk
+//!   …        Control, Grant, lane once more for each further channel
 //!   …        addresses   a record for each process of the job, on whatever host (`addresses.rs`)
 //! ```
 //!
@@ -13,7 +14,11 @@
 //! last ones are spare (`slots.rs`). A *lane slot* is one element of a lane's ring (`lane.rs`).
 //!
 //! Every part starts on a page or at least on cache lines of its own; pages that nobody touches take
-//! no memory, so a lane costs something only when it is first used.
+//! no memory, so a lane costs something only when it is first used, and a channel when it is opened.
+//!
+//! A *channel* is a second endpoint of a process, with control blocks, grants and lanes of its own. Who a process is, and what became
+//! of it, stands in the [`Identity`] of channel 0 alone; that of another channel says whether the process has opened it, and how many
+//! changes it has heard of there.
 //!
 //! # Who may touch what
 //! | part | written by | read by |
@@ -38,7 +43,7 @@
 
 use weft_atomic::admission::{Admission, Presence};
 use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, CacheLine, Doorbell};
-use weft_fabric::HEAD;
+use weft_fabric::{HEAD, MOST_CHANNELS};
 
 use crate::addresses::AddressRecord;
 use crate::run_states::{self, RunStates};
@@ -48,7 +53,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -119,6 +124,8 @@ pub(crate) struct Header {
     pub addresses_told: AtomicU32,
     /// The launcher's last inquiry: who sleeps is to say what it waits for. SYNC job.inquiry.
     pub inquiry: AtomicU32,
+    /// Channels.
+    pub channels: AtomicU32,
     /// Which process slots are taken, and who of them sleeps.
     pub run_states: CacheLine<RunStates<{ run_states::groups_for(MAX_RANKS) }>>,
 }
@@ -133,6 +140,8 @@ pub(crate) struct Control {
     pub fences: AtomicU32,
     /// The core on which it was last seen awake, plus one; 0 if that is not known. See `placement.rs`.
     pub core: AtomicU32,
+    /// The channel whose doorbell is rung whenever this one is, plus one; 0 if none. See `bell.rs`.
+    pub rung_as_well: AtomicU32,
     /// Summary of `pending_words`.
     pub pending_summary: CacheLine<[AtomicU64; 1]>,
     /// Bit p: the lane from p may hold something, and is not polled directly. See `poll_set.rs`.
@@ -243,6 +252,8 @@ pub struct JobSize {
     pub spares: u32,
     /// Numbers of processes, on whatever host, of which the address can be recorded; 0 if all share this memory.
     pub addresses: u32,
+    /// Endpoints that each process can have, at least 1: address space as well.
+    pub channels: u32,
 }
 
 impl JobSize {
@@ -254,7 +265,20 @@ impl JobSize {
             room: 0,
             spares: 0,
             addresses: 0,
+            channels: 1,
         }
+    }
+
+    /// The same with a channel for each of so many cores that a rank can have for itself, as far as there are channels.
+    #[must_use]
+    pub fn with_channels_on(self, cores: u32) -> Self {
+        // Short histories come to an end with one.
+        let channels = if cfg!(fault_points) {
+            1
+        } else {
+            (cores / self.ranks.max(1)).clamp(1, MOST_CHANNELS)
+        };
+        Self { channels, ..self }
     }
 
     /// Bytes of its segment; `None` if there are no ranks, or more than [`MAX_RANKS`] process slots. This is address
@@ -282,7 +306,9 @@ impl JobSize {
     pub(crate) fn shape(self) -> Option<Shape> {
         let basis = self.ranks.saturating_add(self.spares);
         let shape = Shape::with_room(basis, self.process_slots()).filter(|_| self.ranks > 0)?;
-        shape.with_addresses(self.addresses)
+        shape
+            .with_channels(self.channels)?
+            .with_addresses(self.addresses)
     }
 }
 
@@ -300,6 +326,9 @@ pub(crate) struct Shape {
     pub grants: u32,
     /// Records of addresses.
     pub addresses: u32,
+    pub channels: u32,
+    /// Bytes of each channel.
+    pub channel: usize,
     grants_at: usize,
     lanes_at: usize,
     lane: usize,
@@ -342,11 +371,24 @@ impl Shape {
             data,
             grants,
             addresses: 0,
+            channels: 1,
+            channel: lanes_at + count * count * lane - PAGE,
             grants_at,
             lanes_at,
             lane,
             addresses_at: lanes_at + count * count * lane,
             total: lanes_at + count * count * lane,
+        })
+    }
+
+    /// The same with so many channels, before it has records of addresses; `None` if there are none or too many.
+    fn with_channels(self, channels: u32) -> Option<Self> {
+        let end = PAGE.checked_add(self.channel.checked_mul(channels as usize)?)?;
+        (1..=MOST_CHANNELS).contains(&channels).then_some(Self {
+            channels,
+            addresses_at: end,
+            total: end,
+            ..self
         })
     }
 
@@ -365,7 +407,12 @@ impl Shape {
         self.addresses_at + number as usize * AddressRecord::BYTES
     }
 
-    /// Offset of the control block of a process slot.
+    /// How far what belongs to a channel lies behind what belongs to channel 0.
+    pub fn channel_at(&self, channel: u32) -> usize {
+        channel as usize * self.channel
+    }
+
+    /// Offset of the control block of a process slot, in channel 0 as all that follows.
     pub fn control_at(&self, slot: u32) -> usize {
         PAGE + slot as usize * size_of::<Control>()
     }
@@ -437,6 +484,18 @@ mod tests {
             ..JobSize::of(2)
         };
         let (roomy, plain) = (size.shape().expect("fits"), Shape::of(2).expect("fits"));
+        let several = JobSize {
+            channels: 3,
+            ..size
+        };
+        let several = several.shape().expect("fits");
+        assert_eq!(several.total - PAGE, 3 * (roomy.total - PAGE));
+        assert!(several.channel_at(2).is_multiple_of(PAGE));
+        let none = JobSize {
+            channels: 0,
+            ..size
+        };
+        assert!(none.shape().is_none());
         assert_eq!((roomy.process_slots, roomy.lane), (102, plain.lane));
         let (start, length) = roomy.lanes_to(3);
         assert_eq!((start, length), (roomy.lane_at(0, 3), 102 * roomy.lane));

@@ -111,6 +111,40 @@ impl JobMembership {
         Ok(members)
     }
 
+    /// The same process in another channel of its job. `segment`: as that channel sees it. `fences`: as for [`Self::join`].
+    ///
+    /// # Errors
+    /// If it has opened the channel before.
+    pub fn open_channel(&self, segment: Arc<Segment>, fences: bool) -> Result<Self> {
+        let control = segment.control(self.me);
+        if fences {
+            // SYNC rank.fences.
+            control.fences.store(1, Ordering::Release);
+        }
+        // From now on the launcher waits for what is heard in this channel, too.
+        let opened = control.identity.state.compare_exchange(
+            ProcessState::Absent as u32,
+            ProcessState::Joined as u32,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if opened.is_err() {
+            return Err(FabricError::System {
+                what: format!("rank {} has opened this channel before", self.me),
+            });
+        }
+        let slots = segment.shape().process_slots;
+        Ok(Self {
+            peers: Membership::new(slots),
+            me: self.me,
+            abort_told: false,
+            changes_told: 0,
+            generations: (0..slots).map(|slot| segment.generation(slot)).collect(),
+            segment,
+            _secret: Box::default(),
+        })
+    }
+
     /// The process slot of this process.
     #[inline]
     pub fn me(&self) -> Peer {
@@ -130,14 +164,14 @@ impl JobMembership {
 
     /// Shows how far this process has come.
     pub fn set_state(&self, state: ProcessState) {
-        let shown = &self.segment.control(self.me).identity.state;
+        let shown = &self.segment.identity(self.me).state;
         // SYNC rank.joined.
         shown.store(state as u32, Ordering::Release);
     }
 
     /// This process is never at what others have in the segment: its place there is all that it has.
     pub fn stand_aloof(&self) {
-        let aloof = &self.segment.control(self.me).identity.aloof;
+        let aloof = &self.segment.identity(self.me).aloof;
         aloof.store(1, Ordering::Release);
     }
 
@@ -149,7 +183,7 @@ impl JobMembership {
 
     /// Shows that this process aborts the job. The others must be woken to see it.
     pub fn abort(&self, code: i32) {
-        let identity = &self.segment.control(self.me).identity;
+        let identity = self.segment.identity(self.me);
         identity.abort_code.store(code, Ordering::Relaxed);
         // Release: SYNC job.abort.
         identity.abort_set.store(1, Ordering::Release);
@@ -169,7 +203,7 @@ impl JobMembership {
     /// What to answer when the lane to a peer is full: the peer may have left.
     #[cold]
     pub fn lane_is_full(&self, peer: Peer) -> Result<Posted> {
-        let state = &self.segment.control(peer.0).identity.state;
+        let state = &self.segment.identity(peer.0).state;
         // SYNC rank.joined.
         if ProcessState::from_number(state.load(Ordering::Acquire)) == ProcessState::Finalised {
             return Err(FabricError::PeerLost {
@@ -221,7 +255,7 @@ impl JobMembership {
         if slot >= self.process_slots() || slot == self.me {
             return None;
         }
-        let identity = &self.segment.control(slot).identity;
+        let identity = self.segment.identity(slot);
         let code = identity.abort_code.load(Ordering::Relaxed);
         Some((
             Peer(slot),

@@ -20,7 +20,7 @@ fn shown(core: usize) -> u32 {
 /// The process of slot `me` runs here and is awake. Answers its core, as shown.
 pub(crate) fn show(segment: &Segment, me: u32) -> u32 {
     let here = cores::current().map_or(UNKNOWN, shown);
-    let core = &segment.control(me).core;
+    let core = &segment.control_in(0, me).core;
     // The line is written only when something changes.
     if core.load(Ordering::Relaxed) != here {
         core.store(here, Ordering::Relaxed);
@@ -30,7 +30,8 @@ pub(crate) fn show(segment: &Segment, me: u32) -> u32 {
 
 /// Nobody knows where the process of this slot will run next.
 pub(crate) fn hide(segment: &Segment, slot: u32) {
-    segment.control(slot).core.store(UNKNOWN, Ordering::Relaxed);
+    let core = &segment.control_in(0, slot).core;
+    core.store(UNKNOWN, Ordering::Relaxed);
 }
 
 /// The cores, as shown, of all who are awake but `me`.
@@ -39,7 +40,7 @@ fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
     let awake = segment.header().run_states.each_awake(slots);
     awake
         .filter(move |slot| *slot != me)
-        .map(|slot| segment.control(slot).core.load(Ordering::Relaxed))
+        .map(|slot| segment.control_in(0, slot).core.load(Ordering::Relaxed))
         .filter(|core| *core != UNKNOWN)
 }
 
@@ -62,7 +63,7 @@ pub(crate) fn part(segment: &Segment, me: u32) -> bool {
     // Shown before it goes: another one may look for a free core meanwhile.
     let choose = |core| {
         segment
-            .control(me)
+            .control_in(0, me)
             .core
             .store(shown(core), Ordering::Relaxed)
     };

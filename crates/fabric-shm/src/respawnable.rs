@@ -177,7 +177,7 @@ impl Sink for Translated<'_> {
 
 impl Fabric for RespawnableEndpoint {
     forward_fabric!(self => self.inner; limits, bell, now, revoke, forget, allocate_shared,
-        release_shared, is_flushed, traffic, farewell);
+        release_shared, is_flushed, traffic, farewell, channels);
 
     fn me(&self) -> Peer {
         Peer(self.slots.me)
@@ -281,6 +281,10 @@ impl Fabric for RespawnableEndpoint {
         self.inner.wake(slot);
     }
 
+    fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
+        Ok(respawnable(self.inner.open(number)?))
+    }
+
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory> {
         let attached = self.inner.attach_shared(self.slot(peer), key, length);
         attached.map_err(|error| self.named(error, peer))
@@ -314,6 +318,7 @@ mod tests {
                 room: 0,
                 spares,
                 addresses: 0,
+                channels: 2,
             };
             let length = size.memory_size().expect("fits");
             let file = MemoryFile::create("weft-test", length).expect("memory files exist here");

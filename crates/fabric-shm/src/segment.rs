@@ -12,7 +12,7 @@ use weft_sys::{Mapping, MemoryFile};
 use crate::addresses::AddressRecord;
 use crate::heap::Heap;
 use crate::layout::{
-    Control, GrantRecord, Header, JobSize, MAGIC, MAX_RANKS, PAGE, Shape, VERSION,
+    Control, GrantRecord, Header, Identity, JobSize, MAGIC, MAX_RANKS, PAGE, Shape, VERSION,
 };
 
 /// Prepares a fresh segment (all zeros) for a job of `ranks` ranks on `cores` cores. The launcher
@@ -50,6 +50,7 @@ pub fn initialise_job(mapping: &Mapping, size: JobSize, cores: u32) -> Result<()
         .store(size.ranks + size.room, Ordering::Relaxed);
     header.ranks.store(size.ranks, Ordering::Relaxed);
     header.addresses.store(size.addresses, Ordering::Relaxed);
+    header.channels.store(size.channels, Ordering::Relaxed);
     header.total.store(shape.total as u64, Ordering::Relaxed);
     header.cores.store(cores.max(1), Ordering::Relaxed);
     // SYNC segment.ready.
@@ -82,17 +83,20 @@ fn job_size(header: &Header) -> JobSize {
             .load(Ordering::Relaxed)
             .saturating_sub(members),
         addresses: header.addresses.load(Ordering::Relaxed),
+        channels: header.channels.load(Ordering::Relaxed),
     }
 }
 
-/// Segment as mapped by this process. Cheap to share: one per process and endpoint.
+/// Segment as mapped by this process, as one channel sees it. Cheap to share: one per process and endpoint.
 #[derive(Debug)]
 pub(crate) struct Segment {
-    mapping: Mapping,
+    mapping: Arc<Mapping>,
     shape: Shape,
+    /// Offset of what belongs to the channel.
+    base: usize,
     members: u32,
     ranks: u32,
-    heap: Option<Heap>,
+    heap: Option<Arc<Heap>>,
 }
 
 impl Segment {
@@ -146,11 +150,12 @@ impl Segment {
                     && members <= process_slots =>
             {
                 Ok(Arc::new(Self {
-                    mapping,
+                    mapping: Arc::new(mapping),
                     shape,
+                    base: 0,
                     members,
                     ranks,
-                    heap,
+                    heap: heap.map(Arc::new),
                 }))
             }
             _ => refuse(format!(
@@ -163,7 +168,7 @@ impl Segment {
 
     /// Memory that processes share by blocks, if the file has room for it.
     pub fn heap(&self) -> Option<&Heap> {
-        self.heap.as_ref()
+        self.heap.as_deref()
     }
 
     /// Its sizes.
@@ -198,10 +203,53 @@ impl Segment {
         }
     }
 
+    /// Whether it is as channel 0 sees it.
+    pub fn is_first_channel(&self) -> bool {
+        self.base == 0
+    }
+
+    /// The same as another channel sees it; `None` if there is no such channel.
+    pub fn channel(&self, channel: u32) -> Option<Arc<Self>> {
+        (channel < self.shape.channels).then(|| {
+            Arc::new(Self {
+                mapping: Arc::clone(&self.mapping),
+                shape: self.shape,
+                base: self.shape.channel_at(channel),
+                members: self.members,
+                ranks: self.ranks,
+                heap: self.heap.clone(),
+            })
+        })
+    }
+
+    /// Who has a process slot, and what became of it.
+    #[inline]
+    pub fn identity(&self, slot: u32) -> &Identity {
+        &self.control_in(0, slot).identity
+    }
+
+    /// The control blocks of a process slot, in the order of channels.
+    pub fn controls(&self, slot: u32) -> impl Iterator<Item = &Control> {
+        (0..self.shape.channels)
+            .map(move |channel| self.control_at(self.shape.channel_at(channel), slot))
+    }
+
+    /// The control block of a process slot in a channel.
+    #[inline]
+    pub fn control_in(&self, channel: u32, slot: u32) -> &Control {
+        assert!(channel < self.shape.channels);
+        self.control_at(self.shape.channel_at(channel), slot)
+    }
+
     /// The control block of a process slot. Panics if there is no such slot: callers check what they get
     /// from outside.
     #[inline]
     pub fn control(&self, slot: u32) -> &Control {
+        self.control_at(self.base, slot)
+    }
+
+    #[inline]
+    fn control_at(&self, base: usize, slot: u32) -> &Control {
         assert!(slot < self.shape.process_slots);
         // SAFETY: `Shape` places the block within `total`, which `open` compared with the mapping;
         // aligned to 128 bytes from the page; all atomics; lives as long as `self`.
@@ -209,7 +257,7 @@ impl Segment {
             &*self
                 .mapping
                 .as_ptr()
-                .add(self.shape.control_at(slot))
+                .add(base + self.shape.control_at(slot))
                 .cast::<Control>()
         }
     }
@@ -217,21 +265,24 @@ impl Segment {
     /// Clears what a process has left in its slot: its control block but for `heard` and `generation`, its grants and
     /// all of its lanes. Nobody may be at any of that.
     pub fn clear(&self, slot: u32) {
-        let at = self.shape.control_at(slot);
-        let kept = at + std::mem::offset_of!(Control, identity);
-        let kept = kept + std::mem::offset_of!(crate::layout::Identity, heard);
-        let words = self.mapping.atomic_u64s(at, size_of::<Control>() / 8);
-        for (index, word) in words.into_iter().flatten().enumerate() {
-            if at + 8 * index != kept {
-                word.store(0, Ordering::Relaxed);
+        let kept = self.shape.control_at(slot) + std::mem::offset_of!(Control, identity);
+        let kept = kept + std::mem::offset_of!(Identity, heard);
+        for channel in 0..self.shape.channels {
+            let base = self.shape.channel_at(channel);
+            let at = base + self.shape.control_at(slot);
+            let words = self.mapping.atomic_u64s(at, size_of::<Control>() / 8);
+            for (index, word) in words.into_iter().flatten().enumerate() {
+                if at + 8 * index != kept {
+                    word.store(0, Ordering::Relaxed);
+                }
             }
-        }
-        for (start, length) in [self.shape.grants_of(slot), self.shape.lanes_to(slot)] {
-            self.mapping.discard_shared(start, length);
-        }
-        for other in 0..self.shape.process_slots {
-            let start = self.shape.lane_at(slot, other);
-            self.mapping.discard_shared(start, self.shape.lane_bytes());
+            for (start, length) in [self.shape.grants_of(slot), self.shape.lanes_to(slot)] {
+                self.mapping.discard_shared(base + start, length);
+            }
+            for other in 0..self.shape.process_slots {
+                let start = base + self.shape.lane_at(slot, other);
+                self.mapping.discard_shared(start, self.shape.lane_bytes());
+            }
         }
     }
 
@@ -245,7 +296,7 @@ impl Segment {
             &*self
                 .mapping
                 .as_ptr()
-                .add(self.shape.grant_at(slot, index))
+                .add(self.base + self.shape.grant_at(slot, index))
                 .cast::<GrantRecord>()
         })
     }
@@ -270,7 +321,11 @@ impl Segment {
     pub fn lane(&self, from: u32, to: u32) -> *mut u8 {
         assert!(from < self.shape.process_slots && to < self.shape.process_slots);
         // SAFETY: `Shape` places the whole lane within the mapping.
-        unsafe { self.mapping.as_ptr().add(self.shape.lane_at(from, to)) }
+        unsafe {
+            self.mapping
+                .as_ptr()
+                .add(self.base + self.shape.lane_at(from, to))
+        }
     }
 }
 

@@ -35,7 +35,7 @@ impl SleepElsewhere {
 
     /// It is awake again.
     pub fn ends(&self) {
-        let sleeps = &self.segment.control(self.me).identity.sleeps;
+        let sleeps = &self.segment.identity(self.me).sleeps;
         // Relaxed: a hint for the launcher that something has moved.
         sleeps.fetch_add(1, Ordering::Relaxed);
         self.segment.header().run_states.wake(self.me);

@@ -41,7 +41,7 @@
 
 use weft_atomic::Ordering;
 
-use crate::layout::ProcessState;
+use crate::layout::{Identity, ProcessState};
 use crate::segment::Segment;
 
 /// `fate`: its process has ended; the low bits are its wait status.
@@ -65,11 +65,7 @@ impl Segment {
         // As many steps as there are slots at most: whatever stands there.
         for _ in 0..self.shape().process_slots {
             // SYNC slot.successor.
-            let successor = self
-                .control(slot)
-                .identity
-                .successor
-                .load(Ordering::Acquire);
+            let successor = self.identity(slot).successor.load(Ordering::Acquire);
             match successor.checked_sub(1) {
                 Some(next) if next < self.shape().process_slots => slot = next,
                 _ => break,
@@ -87,20 +83,20 @@ impl Segment {
             return None;
         }
         // SYNC slot.member.
-        let member = self.control(slot).identity.member.load(Ordering::Acquire);
+        let member = self.identity(slot).member.load(Ordering::Acquire);
         member.checked_sub(1).filter(|rank| *rank < self.members())
     }
 
     /// Whether the launcher has said that the process of a slot is gone: fetched, so that nothing of it runs.
     pub fn is_dead(&self, slot: u32) -> bool {
         // SYNC slot.fate: what it left behind comes before.
-        self.control(slot).identity.fate.load(Ordering::Acquire) & ENDED != 0
+        self.identity(slot).fate.load(Ordering::Acquire) & ENDED != 0
     }
 
     /// How the process of a slot ended; `None` if the launcher has not said that it has. To be asked after
     /// [`changes`](Self::changes).
     pub fn end_of(&self, slot: u32) -> Option<End> {
-        let fate = self.control(slot).identity.fate.load(Ordering::Relaxed);
+        let fate = self.identity(slot).fate.load(Ordering::Relaxed);
         (fate & ENDED != 0).then(|| match fate & LEFT {
             0 => End::Died(describe(fate & !ENDED)),
             _ => End::Left,
@@ -110,11 +106,11 @@ impl Segment {
     /// How many processes had a slot of the room before the one that has it now.
     pub fn generation(&self, slot: u32) -> u32 {
         // SYNC slot.generation.
-        let generation = &self.control(slot).identity.generation;
+        let generation = &self.identity(slot).generation;
         generation.load(Ordering::Acquire)
     }
 
-    /// The process of `slot` has carried out so many changes.
+    /// The process of `slot` has carried out so many changes, in this channel.
     pub fn note_heard(&self, slot: u32, changes: u32) {
         // SYNC slot.heard.
         let heard = &self.control(slot).identity.heard;
@@ -122,26 +118,31 @@ impl Segment {
     }
 
     /// The launcher: the members that may still be at what the process of a slot has left behind: they are there, and
-    /// have not said that they have carried out so many changes.
+    /// have not said that they have carried out so many changes in each channel that they have opened.
     pub fn behind(&self, slot: u32, changes: u32) -> impl Iterator<Item = u32> {
         (0..self.shape().process_slots).filter(move |&other| {
-            let identity = &self.control(other).identity;
+            let identity = self.identity(other);
             let state = ProcessState::from_number(identity.state.load(Ordering::Acquire));
             let there = !matches!(state, ProcessState::Absent | ProcessState::Finalised);
-            // SYNC slot.heard.
-            let heard = identity.heard.load(Ordering::Acquire);
+            let mut channels = self.controls(other).map(|control| &control.identity);
+            let is_behind = |channel: &Identity| {
+                // SYNC slot.heard.
+                let heard = channel.heard.load(Ordering::Acquire);
+                channel.state.load(Ordering::Acquire) != ProcessState::Absent as u32
+                    && changes.wrapping_sub(heard).cast_signed() > 0
+            };
             other != slot
                 && there
                 && identity.aloof.load(Ordering::Acquire) == 0
                 && !self.is_dead(other)
-                && changes.wrapping_sub(heard).cast_signed() > 0
+                && channels.any(|channel| is_behind(channel))
         })
     }
 
     /// The launcher: makes a slot ready for the next process. Nobody may be [behind](Self::behind).
     pub fn vacate(&self, slot: u32) {
         self.clear(slot);
-        let identity = &self.control(slot).identity;
+        let identity = self.identity(slot);
         identity.heard.store(0, Ordering::Relaxed);
         // SYNC slot.generation.
         identity.generation.fetch_add(1, Ordering::AcqRel);
@@ -157,7 +158,7 @@ impl Segment {
     pub fn record_end(&self, slot: u32, status: i32, in_order: bool) {
         let status = u32::from_ne_bytes(status.to_ne_bytes()) & 0xffff;
         let left = if in_order { LEFT } else { 0 };
-        let fate = &self.control(slot).identity.fate;
+        let fate = &self.identity(slot).fate;
         // SYNC slot.fate.
         fate.store(ENDED | left | status, Ordering::Release);
     }
@@ -170,10 +171,10 @@ impl Segment {
             return false;
         };
         let old = self.slot_of(rank);
-        let member = &self.control(slot).identity.member;
+        let member = &self.identity(slot).member;
         // SYNC slot.member.
         member.store(rank + 1, Ordering::Release);
-        let successor = &self.control(old).identity.successor;
+        let successor = &self.identity(old).successor;
         // SYNC slot.successor.
         successor.store(slot + 1, Ordering::Release);
         true

@@ -72,11 +72,7 @@ impl Watch {
         if rank >= self.ranks() {
             return ProcessState::Absent;
         }
-        let state = &self
-            .segment
-            .control(self.segment.slot_of(rank))
-            .identity
-            .state;
+        let state = &self.segment.identity(self.segment.slot_of(rank)).state;
         // SYNC rank.joined.
         ProcessState::from_number(state.load(Ordering::Acquire))
     }
@@ -87,11 +83,7 @@ impl Watch {
         if self.state(rank) == ProcessState::Absent {
             return None;
         }
-        let process = &self
-            .segment
-            .control(self.segment.slot_of(rank))
-            .identity
-            .process;
+        let process = &self.segment.identity(self.segment.slot_of(rank)).process;
         Some(process.load(Ordering::Relaxed))
     }
 
@@ -114,7 +106,7 @@ impl Watch {
         if rank >= self.ranks() {
             return None;
         }
-        let identity = &self.segment.control(self.segment.slot_of(rank)).identity;
+        let identity = self.segment.identity(self.segment.slot_of(rank));
         // SYNC job.abort.
         (identity.abort_set.load(Ordering::Acquire) != 0).then(|| Abort {
             rank,
@@ -151,9 +143,10 @@ impl Watch {
             return None;
         }
         let woken = |slot| {
-            let control = self.segment.control(slot);
-            let elsewhere = control.identity.sleeps.load(Ordering::Relaxed);
-            u64::from(control.doorbell.rings()) + u64::from(elsewhere)
+            let elsewhere = self.segment.identity(slot).sleeps.load(Ordering::Relaxed);
+            let controls = self.segment.controls(slot);
+            let rings: u64 = controls.map(|one| u64::from(one.doorbell.rings())).sum();
+            rings + u64::from(elsewhere)
         };
         Some(self.present().map(woken).sum())
     }
@@ -226,7 +219,9 @@ impl Watch {
     fn mark_all_summaries(&self) {
         let slots = self.segment.shape().process_slots;
         for slot in 0..slots {
-            poll_set::mark_all(self.segment.control(slot), slots as usize);
+            for control in self.segment.controls(slot) {
+                poll_set::mark_all(control, slots as usize);
+            }
         }
     }
 

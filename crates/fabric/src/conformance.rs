@@ -20,6 +20,7 @@
 //! (dropped its endpoint) since.
 
 pub mod bells;
+pub mod channels;
 pub mod crowds;
 mod inbox;
 pub mod mailboxes;
@@ -35,6 +36,7 @@ use std::time::Duration;
 
 use crate::Fabric;
 
+pub use channels::InChannel;
 pub use inbox::{Event, Inbox, message_data, number_of, numbered};
 pub use memory::Memory;
 pub use player::Player;
@@ -203,6 +205,9 @@ macro_rules! conformance {
                 crowds::seventeen_reach_each_other,
                 crowds::seventeen_reach_each_other_asleep,
                 crowds::all_services_at_once,
+                channels::channels_are_apart,
+                channels::a_channel_waits_to_be_opened,
+                channels::a_bell_is_rung_for_another_channel,
             }
         }
     };

@@ -123,6 +123,19 @@ macro_rules! forward_fabric {
             $to.put(to, token, offset, source, operation)
         }
     };
+    ($this:ident => $to:expr; channels) => {
+        fn channels(&$this) -> u32 {
+            $to.channels()
+        }
+    };
+    ($this:ident => $to:expr; open_channel) => {
+        fn open_channel(
+            &mut $this,
+            number: u32,
+        ) -> $crate::Result<::std::boxed::Box<dyn $crate::Fabric>> {
+            $to.open_channel(number)
+        }
+    };
     ($this:ident => $to:expr; signal) => {
         fn signal(
             &mut $this,

@@ -435,6 +435,35 @@ pub trait Fabric: Send {
     /// Tells the peers that this process may end from now on: an end after this is no loss to them. It is
     /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.
     fn farewell(&mut self);
+
+    /// How many channels the job has: as many endpoints each member can have, which several threads may use at a time. The same
+    /// number at all members, at most [`MOST_CHANNELS`]. This endpoint is that of channel 0.
+    fn channels(&self) -> u32 {
+        1
+    }
+
+    /// The endpoint of this member in another channel, once: a fabric of the same members, with messages, grants, signals and a
+    /// bell of its own. What is sent there before a member has opened the channel waits for that. Nothing is ordered between
+    /// channels. It hears of losses by itself; leaving is told by the endpoint of channel 0, which is dropped last.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if there is no such channel, or no memory for it.
+    fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
+        Err(no_such_channel(number, 1))
+    }
+}
+
+/// Most channels of a fabric.
+pub const MOST_CHANNELS: u32 = 4;
+
+/// The error of a channel that a fabric with so many does not have.
+#[must_use]
+pub fn no_such_channel(number: u32, channels: u32) -> FabricError {
+    FabricError::System {
+        what: format!(
+            "channel {number} was to be opened, and the fabric has {channels} (channel 0 is open from the start)"
+        ),
+    }
 }
 
 /// What a sleeper holds between saying that it will sleep and sleeping.
@@ -476,5 +505,10 @@ pub trait Bell: Send + Sync {
     /// it waits for. 0 while there was none, or where nobody inquires.
     fn inquiry(&self) -> u32 {
         0
+    }
+    /// From now on, whoever rings this bell rings that of this channel of the same member as well; `None`: no other. For who
+    /// sleeps there and waits for news of this channel too: it says so before it [prepares](Self::prepare) here.
+    fn ring_as_well(&self, channel: Option<u32>) {
+        let _ = channel;
     }
 }

@@ -209,6 +209,8 @@ pub struct Asking {
     vain: u32,
     /// Of them, the one after which to consider.
     next: u32,
+    /// Giving way is also for what else the member has to do.
+    has_more_to_do: bool,
 }
 
 impl Default for Asking {
@@ -216,11 +218,18 @@ impl Default for Asking {
         Self {
             vain: 0,
             next: FREE,
+            has_more_to_do: false,
         }
     }
 }
 
 impl Asking {
+    /// From now on who asks in vain is told to give way every now and then, whoever wants the core: the member has more to do than
+    /// this look.
+    pub fn has_more_to_do(&mut self) {
+        self.has_more_to_do = true;
+    }
+
     /// A look found something.
     #[inline]
     pub fn found(&mut self) {
@@ -244,7 +253,7 @@ impl Asking {
         let load = bell.load();
         if load.awake <= load.cores {
             self.next = bell.polls_per_clock_read();
-            return load.awake > 1 && bell.shares_core() == Some(true);
+            return self.has_more_to_do || load.awake > 1 && bell.shares_core() == Some(true);
         }
         let contention = machine.contention();
         self.next = if contention.wanted() {

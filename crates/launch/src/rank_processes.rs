@@ -348,6 +348,13 @@ impl RankProcesses {
             room: share.room,
             spares: share.spares,
             addresses: share.addresses,
+            channels: 1,
+        };
+        // Ranks that are all here talk through this memory alone, and may do so in several channels.
+        let size = if others.is_none() {
+            size.with_channels_on(segment::cores())
+        } else {
+            size
         };
         Ok(Self {
             segment: segment::create(size)?,

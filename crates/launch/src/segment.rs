@@ -14,6 +14,11 @@ pub struct Segment {
     pub watch: Watch,
 }
 
+/// Cores that the ranks of this host may use.
+pub fn cores() -> u32 {
+    u32::try_from(cores::cores_available()).unwrap_or(u32::MAX)
+}
+
 /// Makes the segment of a job.
 ///
 /// # Errors
@@ -41,8 +46,7 @@ pub fn create(job: JobSize) -> io::Result<Segment> {
         io::Error::new(error.kind(), format!("{error}{remedy}"))
     })?;
     let mapping = file.map_part(0, segment)?;
-    let cores = u32::try_from(cores::cores_available()).unwrap_or(u32::MAX);
-    weft_fabric_shm::initialise_job(&mapping, job, cores).map_err(io::Error::other)?;
+    weft_fabric_shm::initialise_job(&mapping, job, cores()).map_err(io::Error::other)?;
     let watch = Watch::open(&file).map_err(io::Error::other)?;
     Ok(Segment {
         descriptor: file.into_descriptor(),

@@ -17,7 +17,7 @@ use weft_fabric::Peer;
 use crate::coll::inter::{self as sides, Sides};
 use crate::coll::{self, Collective, Members, Placement};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{PersistentOperation, RequestId, Status, WaitFor};
+use crate::engine::{Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -45,6 +45,8 @@ pub(crate) const FIRST_NUMBER: u32 = 3;
 /// A communicator of one rank. Always behind an `Arc`.
 #[derive(Debug)]
 pub struct Comm {
+    // Let go of before the process, whose endpoint of channel 0 is the last.
+    engine: Arc<Shared>,
     process: Arc<Process>,
     /// Written once: when it is made, or when the request of `MPI_Comm_idup` ends.
     context: AtomicU32,
@@ -129,6 +131,7 @@ impl Comm {
         Some(Arc::new(Self {
             connection: Mutex::new(foreign.then(|| Connection::of(process))),
             process: Arc::clone(process),
+            engine: Arc::clone(process.engine_of(context)),
             context: AtomicU32::new(context),
             peers: match &shape {
                 Shape::Between(remote) => Arc::clone(&remote.group),
@@ -201,6 +204,18 @@ impl Comm {
         &self.process
     }
 
+    /// The engine that its context names.
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.engine
+    }
+
+    /// Exclusive use of that engine.
+    #[inline]
+    pub(crate) fn lock(&self) -> Guard<'_> {
+        self.engine.lock()
+    }
+
     /// The context of point-to-point messages.
     #[inline]
     #[must_use]
@@ -216,7 +231,7 @@ impl Comm {
         Some(self.context()).filter(|context| *context != UNNAMED)
     }
 
-    /// Gives it the context that its members have agreed on.
+    /// Gives it the context that its members have agreed on: of channel 0, as the one that it had.
     pub(crate) fn name(&self, context: u32) {
         self.context.store(context, Ordering::Relaxed);
     }
@@ -304,7 +319,7 @@ impl Comm {
     /// When a member is lost.
     pub fn settle(&self) -> Result<()> {
         let context = self.context();
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         engine.wait_for(WaitFor::Active(context), |engine| {
             (!engine.is_active_in(context)).then_some(())
         });
@@ -335,7 +350,7 @@ impl Comm {
     pub fn drop_messages(&self) -> Option<(usize, Status)> {
         let context = self.known_context()?;
         self.leave_board();
-        let (count, first) = self.process.lock().drop_context(context)?;
+        let (count, first) = self.lock().drop_context(context)?;
         Some((count, self.status_of(&first)))
     }
 
@@ -352,7 +367,7 @@ impl Comm {
         let Some(context) = self.known_context() else {
             return Waiting::default();
         };
-        let (messages, bytes, receives) = self.process.lock().waiting(context);
+        let (messages, bytes, receives) = self.lock().waiting(context);
         Waiting {
             messages,
             bytes,
@@ -380,7 +395,7 @@ impl Comm {
             None => self.group.members().collect(),
             Some(remote) => remote.everybody.members().collect(),
         };
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         engine.with_places(self.context() | 1, &members, error)
     }
 
@@ -402,7 +417,7 @@ impl Comm {
 
     fn start(&self, schedule: Schedule, form: Form) -> Result<RequestId> {
         let collective = self.next_collective(form);
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         let request = engine.start_collective(self.context(), schedule, collective)?;
         engine.look();
         Ok(request)

@@ -30,7 +30,7 @@
 //! | [`Inquiry`] | what those who wait say when they are asked |
 //! | [`Counters`], [`Events`] | what was done, for tools; what tools are told as it happens |
 //!
-//! One lock guards the engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
+//! A rank may have several, each for some of its communicators: [`Engines`]. One lock guards an engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
 //! sleep until it completes what they wait for, or until it leaves and hands progress over.
 //!
 //! The engine knows the objects that it moves and combines (buffers, datatypes, operations, groups), and nothing
@@ -77,6 +77,7 @@ mod request_id;
 mod requests;
 mod runs;
 pub mod schedule;
+mod side_by_side;
 mod start;
 mod status;
 mod unexpected;
@@ -111,6 +112,7 @@ use pulls::Pulls;
 use recovery::Agreements;
 use requests::Requests;
 use runs::Runs;
+use side_by_side::Neighbours;
 use unexpected::{UnexpectedId, UnexpectedStore};
 use waiters::Waiters;
 
@@ -126,6 +128,7 @@ pub(crate) use progress::{Guard, Shared, WaitFor};
 pub use protocol::SendMode;
 pub(crate) use recovery::{Contribution, Decided, Decision, Purpose, Verdict};
 pub use request_id::RequestId;
+pub(crate) use side_by_side::Engines;
 pub(crate) use status::Outcome;
 pub use status::Status;
 pub(crate) use unexpected::Unexpected;
@@ -188,11 +191,18 @@ pub(crate) struct Engine {
     parked: Parked,
     futures: Futures,
     asking: Asking,
+    /// Other engines of the rank.
+    neighbours: Neighbours,
 }
 
 impl Engine {
-    /// `first`: the peers that the job starts with.
-    fn new(fabric: Box<dyn Fabric>, first: FirstPeers, counters: Arc<Counters>) -> Self {
+    /// That of a channel. `first`: the peers that the job starts with.
+    fn new(
+        fabric: Box<dyn Fabric>,
+        first: FirstPeers,
+        counters: Arc<Counters>,
+        channel: u32,
+    ) -> Self {
         let limits = fabric.limits();
         let peers = fabric.peers();
         let window = windows::window_of(first.0);
@@ -208,7 +218,7 @@ impl Engine {
             fabric,
             core: Core {
                 matching: Matching::new(),
-                requests: Requests::default(),
+                requests: Requests::of_engine(channel),
                 unexpected: UnexpectedStore::new(peers as usize, window),
                 looking: Looking::default(),
                 runs: Runs::default(),
@@ -238,6 +248,7 @@ impl Engine {
             parked: Parked::default(),
             futures: Futures::default(),
             asking: Asking::default(),
+            neighbours: Neighbours::default(),
         }
     }
 
@@ -343,6 +354,49 @@ impl Engine {
             }
         }
         found
+    }
+}
+
+/// What tools and the program have set, for an engine that is opened later.
+pub(super) struct Settings {
+    events: (u32, Option<Arc<dyn events::Listener>>, usize),
+    waits: (Option<WaitsListener>, bool),
+    wait_listener: Option<&'static dyn WaitListener>,
+    eager: usize,
+    credit: u32,
+    tells_losses: bool,
+    buffer: usize,
+}
+
+impl Engine {
+    fn settings(&self) -> Settings {
+        let (kinds, listener) = self.core.events.listened();
+        Settings {
+            events: (kinds, listener, self.core.callbacks.most_events()),
+            waits: self.core.inquiry.settings(),
+            wait_listener: self.core.wait_listener,
+            eager: self.eager,
+            credit: self.credit_window(),
+            tells_losses: self.tells_losses,
+            buffer: self.core.attached_buffer.size(),
+        }
+    }
+
+    fn set(&mut self, settings: Settings) {
+        let (kinds, listener, most) = settings.events;
+        if let Some(listener) = listener {
+            self.listen(kinds, listener, most);
+        }
+        let (waits, one_thread_calls) = settings.waits;
+        if let Some(waits) = waits {
+            self.hear_waits(waits);
+        }
+        self.one_thread_calls(one_thread_calls);
+        self.core.wait_listener = settings.wait_listener;
+        self.set_eager_limit(settings.eager);
+        self.set_credit_window(settings.credit);
+        self.tells_losses = settings.tells_losses;
+        self.attach_buffer(settings.buffer);
     }
 }
 

@@ -24,6 +24,7 @@ use crate::buffer::{self, Buffer};
 use crate::coll::{Blocks, Collective, Members, Reduction, allgather, allreduce};
 use crate::comm::Comm;
 use crate::datatype::{Basic, SignatureCode};
+use crate::engine::Shared;
 use crate::engine::collective_note::CollectiveNote;
 use crate::engine::left_over::Unended;
 pub use crate::engine::left_over::{Operation, Standing};
@@ -133,11 +134,12 @@ impl Report {
     /// Adds the messages that no receive has taken. `owner` knows the communicators of contexts; what is of no
     /// communicator that it knows is no message of the program.
     pub fn add_messages(&mut self, process: &Process, owner: &dyn Fn(u32) -> Option<Owner>) {
-        let unreceived = {
-            let mut engine = process.lock();
+        let of_engine = |engine: &Arc<Shared>| {
+            let mut engine = engine.lock();
             engine.settle();
             engine.unreceived()
         };
+        let unreceived: Vec<_> = process.engines().all().flat_map(of_engine).collect();
         let mut groups: BTreeMap<(u32, i32), (Vec<u32>, u64)> = BTreeMap::new();
         for message in &unreceived {
             let group = groups.entry((message.context, message.tag)).or_default();
@@ -179,7 +181,8 @@ impl Report {
 
     /// Adds the collectives of others that no call of this rank belongs to: those of another root, for instance.
     pub fn add_collectives(&mut self, process: &Process, owner: &dyn Fn(u32) -> Option<Owner>) {
-        let stranded = process.lock().stranded();
+        let of_engine = |engine: &Arc<Shared>| engine.lock().stranded();
+        let stranded: Vec<_> = process.engines().all().flat_map(of_engine).collect();
         for (message, note) in stranded.iter().take(LINES) {
             let Some(owner) = owner(message.context).filter(|owner| owner.comm.is_some()) else {
                 continue;
@@ -205,7 +208,8 @@ impl Report {
         made: &dyn Fn(RequestId) -> Option<String>,
         also_inactive: bool,
     ) {
-        let unended = process.lock().unended();
+        let of_engine = |engine: &Arc<Shared>| engine.lock().unended();
+        let unended: Vec<_> = process.engines().all().flat_map(of_engine).collect();
         let mut groups: BTreeMap<(Standing, Operation, u32), BTreeMap<String, usize>> =
             BTreeMap::new();
         for one in &unended {
@@ -286,13 +290,13 @@ impl Process {
     /// How far a request is, if it is live.
     #[must_use]
     pub fn standing(&self, id: RequestId) -> Option<Standing> {
-        self.lock().standing(id)
+        self.lock_of(id).standing(id)
     }
 
     /// Senders and tags of the messages of a context that are here and that no receive has taken; of one tag, or of all.
     #[must_use]
     pub fn unreceived_in(&self, context: u32, tag: Option<i32>) -> Vec<(Peer, i32)> {
-        let mut engine = self.lock();
+        let mut engine = self.engine_of(context).lock();
         engine.settle();
         let all = engine.unreceived();
         drop(engine);

@@ -1,5 +1,6 @@
 //! Point-to-point communication (MPI 5.0, chapter 3): what callers see of the engine.
 
+mod apart;
 mod at_once;
 mod buffered;
 mod completion;

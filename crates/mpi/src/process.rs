@@ -4,14 +4,14 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
-use weft_fabric::{Bell, Fabric, Guest, Load, Peer};
+use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer};
 
 use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
-use crate::engine::{Guard, Shared, WaitFor};
-use crate::error::Result;
+use crate::engine::{Engines, Guard, RequestId, Shared, WaitFor, WaitsListener};
+use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::rma::HelperSlot;
 use crate::wait_times::WaitListener;
@@ -19,7 +19,16 @@ use crate::waits::RankWaits;
 
 /// One rank.
 pub struct Process {
-    shared: Shared,
+    // Before the engine of channel 0, whose endpoint is dropped last.
+    engines: Arc<Engines>,
+    /// That of channel 0.
+    shared: Arc<Shared>,
+    /// How many channels the fabric has.
+    pub(crate) channels: u32,
+    /// Several threads may call at a time.
+    several_threads: AtomicBool,
+    /// Numbers the communicators that this process leads and that may be in any channel.
+    pub(crate) next_channel: AtomicU32,
     me: Peer,
     peers: u32,
     /// How many processes the job starts with.
@@ -74,8 +83,14 @@ impl Process {
     #[must_use]
     pub fn in_world(fabric: Box<dyn Fabric>, first: u32, members: Group, world: u32) -> Arc<Self> {
         let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
+        let channels = fabric.channels().clamp(1, MOST_CHANNELS);
+        let engines = Engines::new(fabric, first);
         Arc::new(Self {
-            shared: Shared::new(fabric, first),
+            shared: Arc::clone(engines.first()),
+            engines,
+            channels,
+            several_threads: AtomicBool::new(false),
+            next_channel: AtomicU32::new(0),
             me,
             peers,
             first,
@@ -186,7 +201,7 @@ impl Process {
     /// How many messages wait here for a receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {
-        self.lock().unexpected_messages()
+        self.sum(|engine| engine.unexpected_messages())
     }
 
     /// How busy the host is, for choosing algorithms.
@@ -215,8 +230,11 @@ impl Process {
 
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
-        self.lock()
-            .wait_for(WaitFor::Leaving, |engine| engine.is_drained().then_some(()));
+        for engine in self.engines.all().rev() {
+            engine
+                .lock()
+                .wait_for(WaitFor::Leaving, |engine| engine.is_drained().then_some(()));
+        }
     }
 
     /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
@@ -252,7 +270,7 @@ impl Process {
     /// The program knows of losses and goes on after them: they are no error of [`finish`](Self::finish).
     pub fn prepare_for_losses(&self) {
         self.prepared.store(true, Ordering::Relaxed);
-        self.lock().prepare_for_losses();
+        self.for_each(|engine| engine.prepare_for_losses());
     }
 
     /// Whether the program has said so.
@@ -327,33 +345,39 @@ impl Process {
         self.bell.ring();
     }
 
-    /// What the engine has counted. Reading it takes no lock.
+    /// What the engine of channel 0 has counted. Reading it takes no lock.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         self.shared.counters()
     }
 
+    /// What all engines have counted, that of channel 0 first.
+    pub fn all_counters(&self) -> impl Iterator<Item = &Counters> {
+        self.engines.all().map(|engine| engine.counters())
+    }
+
     /// Has events of these kinds (a set of [bits](crate::events::EventKind::bit)) told from now on, of which so many may wait
     /// to be told. Who listened before does no more.
     pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
-        self.lock().listen(kinds, listener, most);
+        self.for_each(|engine| engine.listen(kinds, Arc::clone(&listener), most));
     }
 
     /// Has somebody hear what the threads of this rank wait for whenever an inquiry asks: see [`waits`](crate::waits). It is called
     /// without the engine, by a thread that waits.
     pub fn hear_waits(&self, listener: impl Fn(RankWaits) + Send + Sync + 'static) {
-        self.lock().hear_waits(Arc::new(listener));
+        let listener: WaitsListener = Arc::new(listener);
+        self.for_each(|engine| engine.hear_waits(Arc::clone(&listener)));
     }
 
     /// Whether one thread of the program makes all calls (`MPI_THREAD_SINGLE`, `MPI_THREAD_FUNNELED`): what other threads do ends
     /// none of its waits then. It is believed until another one calls.
     pub fn one_thread_calls(&self, does: bool) {
-        self.lock().one_thread_calls(does);
+        self.for_each(|engine| engine.one_thread_calls(does));
     }
 
     /// Has somebody hear whenever a call waits: see [`wait_times`](crate::wait_times).
     pub fn time_waits(&self, listener: &'static dyn WaitListener) {
-        self.lock().time_waits(listener);
+        self.for_each(|engine| engine.time_waits(listener));
     }
 
     /// The bytes up to which a message goes with its envelope.
@@ -364,7 +388,9 @@ impl Process {
 
     /// Sets these bytes; false, and the most that is possible is set, if no message of the fabric carries as many.
     pub fn set_eager_limit(&self, bytes: usize) -> bool {
-        self.lock().set_eager_limit(bytes)
+        let mut fits = true;
+        self.for_each(|engine| fits &= engine.set_eager_limit(bytes));
+        fits
     }
 
     /// Bytes of small messages, each with 256 more, that a peer may send here before it asks whether they were received.
@@ -376,31 +402,31 @@ impl Process {
     /// Sets these bytes, from the next answer on, for what others send to this rank; and for what it sends to others until
     /// they answer.
     pub fn set_credit_window(&self, bytes: u32) {
-        self.lock().set_credit_window(bytes);
+        self.for_each(|engine| engine.set_credit_window(bytes));
     }
 
     /// How many messages are held back here because their receiver has no room to be told of them.
     #[must_use]
     pub fn withheld(&self) -> usize {
-        self.lock().withheld()
+        self.sum(|engine| engine.withheld())
     }
 
     /// How many messages wait for room of the fabric.
     #[must_use]
     pub fn held_back(&self) -> usize {
-        self.lock().held_back()
+        self.sum(|engine| engine.held_back())
     }
 
     /// How many requests are live.
     #[must_use]
     pub fn live_requests(&self) -> usize {
-        self.lock().requests().0
+        self.sum(|engine| engine.requests().0)
     }
 
     /// How many requests were live at once at most.
     #[must_use]
     pub fn request_slots(&self) -> usize {
-        self.lock().requests().1
+        self.sum(|engine| engine.requests().1)
     }
 
     /// Ends the sleep of whoever drives.
@@ -408,13 +434,67 @@ impl Process {
         self.bell.ring();
     }
 
-    /// The engine, for calls that end at once.
+    /// Several threads may call at a time (`MPI_THREAD_MULTIPLE`): communicators that this process leads from now on are divided
+    /// among its engines.
+    pub fn let_threads_call_at_once(&self) {
+        self.several_threads.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether they may.
+    pub(crate) fn threads_call_at_once(&self) -> bool {
+        self.several_threads.load(Ordering::Relaxed)
+    }
+
+    /// Opens the engine that a context names.
+    pub(crate) fn open_engine_of(&self, context: u32) -> Result<()> {
+        let opened = self.engines.open(self.channel_of(context), self.first);
+        opened.map_err(|error| Error::new(ErrorClass::Other, error.to_string()))
+    }
+
+    /// The engine that a context names, which [is open](Self::open_engine_of).
+    pub(crate) fn engine_of(&self, context: u32) -> &Arc<Shared> {
+        let engine = self.engines.get(self.channel_of(context));
+        engine.expect("opened when its members agreed on the context")
+    }
+
+    /// All engines that are open.
+    pub(crate) fn engines(&self) -> &Arc<Engines> {
+        &self.engines
+    }
+
+    /// The engine of a request.
+    #[inline]
+    pub(crate) fn shared_of(&self, request: RequestId) -> &Shared {
+        if request.engine() == 0 {
+            &self.shared
+        } else {
+            self.engines.of(request)
+        }
+    }
+
+    /// Exclusive use of the engine of a request.
+    #[inline]
+    pub(crate) fn lock_of(&self, request: RequestId) -> Guard<'_> {
+        self.shared_of(request).lock()
+    }
+
+    fn for_each(&self, mut act: impl FnMut(&mut Guard<'_>)) {
+        self.engines
+            .all()
+            .for_each(|engine| act(&mut engine.lock()));
+    }
+
+    fn sum(&self, count: impl Fn(&Guard<'_>) -> usize) -> usize {
+        self.engines.all().map(|engine| count(&engine.lock())).sum()
+    }
+
+    /// The engine of channel 0, for calls that end at once.
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
 
-    /// Exclusive use of the engine.
+    /// Exclusive use of the engine of channel 0.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {
         self.shared.lock()

@@ -57,7 +57,8 @@ impl Variable {
     /// The value now. `comm` is what it is bound to.
     pub fn value(&self, comm: Option<&Comm>) -> Value {
         let runtime = state::runtime();
-        let counters = runtime.map(|runtime| runtime.process.counters());
+        let counters = runtime.map(|runtime| Counters::sum(runtime.process.all_counters()));
+        let counters = counters.as_ref();
         match self.read {
             Read::Counters(read) => Value::Unsigned(counters.map_or(0, read)),
             Read::Collective(place) => {

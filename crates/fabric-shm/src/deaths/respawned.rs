@@ -63,6 +63,7 @@ pub(super) fn history(
         room: 0,
         spares,
         addresses: 0,
+        channels: 1,
     };
     let mapping = Mapping::private(size.segment_size().expect("fits")).expect("maps");
     initialise_job(&mapping, size, 2).expect("the right size");

@@ -119,7 +119,7 @@ impl Methods {
         if let Some(reason) = &self.refused {
             return Method::Chunks(reason.clone());
         }
-        let identity = &self.segment.control(peer.0).identity;
+        let identity = self.segment.identity(peer.0);
         // SYNC rank.joined.
         if identity.state.load(Ordering::Acquire) == 0 {
             return Method::Unknown;

@@ -14,6 +14,7 @@ const SIZE: JobSize = JobSize {
     room: 1,
     spares: 0,
     addresses: 0,
+    channels: 2,
 };
 /// The place of the room.
 const PLACE: u32 = 2;
@@ -134,4 +135,30 @@ fn who_joins_later_counts_from_then_on() {
     let mut third = job.attach(PLACE);
     assert_eq!(send(&mut third, 0, 1, &[]), Ok(Posted::Done));
     assert_eq!(poll(&mut one), ["succeeded 2", "1 of 2, 0"]);
+}
+
+#[test]
+fn who_has_opened_a_channel_hears_of_an_end_there_as_well() {
+    let job = Job::new();
+    let mut one = job.attach(0);
+    let third = job.attach(PLACE);
+    let mut apart = one.open(1).expect("a channel");
+    let mut theirs = third.open(1).expect("a channel");
+    assert_eq!(send(&mut theirs, 0, 5, &[]), Ok(Posted::Done));
+    std::mem::forget((third, theirs));
+    let change = job.watch.tell_of_end(PLACE, 0, false);
+    assert_eq!(poll(&mut one), ["lost 2: its process exited with code 0"]);
+    let reusable = || job.watch.may_be_reused(PLACE, change, |_| true);
+    assert_eq!(reusable(), Err(0), "it has not heard in the other channel");
+    assert_eq!(
+        poll(&mut apart),
+        ["5 of 2, 0", "lost 2: its process exited with code 0"]
+    );
+    assert_eq!(reusable(), Ok(()));
+    job.watch.reuse(PLACE);
+    let next = job.attach(PLACE);
+    let mut theirs = next.open(1).expect("nobody has opened it since");
+    assert_eq!(poll(&mut apart), ["succeeded 2"]);
+    assert_eq!(send(&mut apart, PLACE, 6, &[]), Ok(Posted::Done));
+    assert_eq!(poll(&mut theirs), ["6 of 0, 0"]);
 }

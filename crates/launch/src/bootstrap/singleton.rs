@@ -45,7 +45,8 @@ impl Singleton {
             room: universe - 1,
             addresses: universe,
             ..JobSize::of(1)
-        };
+        }
+        .with_channels_on(segment::cores());
         Self {
             hosts: HostMap::single(1, &name_of_this_host()),
             values: Mutex::default(),

@@ -43,9 +43,37 @@ pub(crate) fn first_number(peers: u32, world: u32) -> u32 {
 }
 
 impl Process {
-    /// A new context, led by this process.
+    /// A new context of channel 0, led by this process.
     pub(super) fn new_context(&self) -> Result<u32> {
+        self.new_context_in(0)
+    }
+
+    /// The channel that a context names.
+    pub(crate) fn channel_of(&self, context: u32) -> u32 {
+        let number = context >> (leader_bits(self.peers()) + 1);
+        if number < FIRST_NUMBER || context == UNNAMED {
+            return 0;
+        }
+        number % self.channels
+    }
+
+    /// The channel of the next communicator that this process leads and that may have any: in turn, if several threads may use
+    /// them at a time.
+    pub(super) fn next_channel(&self) -> u32 {
+        if self.channels == 1 || !self.threads_call_at_once() {
+            return 0;
+        }
+        let turn = self.next_channel.fetch_add(1, Ordering::Relaxed);
+        turn.wrapping_add(1) % self.channels
+    }
+
+    /// A new context of a channel, led by this process. Of the numbers that follow each other each channel has one.
+    pub(super) fn new_context_in(&self, channel: u32) -> Result<u32> {
         let leaders = leader_bits(self.peers());
+        let next = |number: u32| {
+            let skipped = (channel + self.channels - number % self.channels) % self.channels;
+            number.checked_add(skipped)
+        };
         let context = |number: u32| {
             let context = u64::from(number) << (leaders + 1) | u64::from(self.me().0) << 1;
             u32::try_from(context).ok().filter(|_| context < END)
@@ -54,10 +82,11 @@ impl Process {
         let drawn = self
             .contexts
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |number| {
+                let number = next(number)?;
                 context(number).map(|_| number + 1)
             });
         match drawn {
-            Ok(number) => Ok(context(number).expect("looked at just now")),
+            Ok(number) => Ok(next(number).and_then(context).expect("looked at just now")),
             Err(number) => Err(Error::new(
                 ErrorClass::Other,
                 format!(
@@ -66,6 +95,15 @@ impl Process {
             )),
         }
     }
+}
+
+/// In which channel a context may be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Channel {
+    /// Channel 0.
+    First,
+    /// Any, as the leader chooses.
+    Any,
 }
 
 /// The context that members have been told.
@@ -92,21 +130,33 @@ impl Recipient for Comm {
 impl Comm {
     /// A new context that all members know.
     pub(super) fn agree_on_context(&self, name: &'static str) -> Result<u32> {
-        Ok(self.agree_on(name, 1)?[0])
+        Ok(self.agree_on(name, 1, Channel::First)?[0])
     }
 
     /// New contexts that all members know, led by rank 0: of an intercommunicator, that of the first
     /// side.
-    pub(super) fn agree_on(&self, name: &'static str, number: usize) -> Result<Vec<u32>> {
+    pub(super) fn agree_on(
+        &self,
+        name: &'static str,
+        number: usize,
+        channel: Channel,
+    ) -> Result<Vec<u32>> {
         let mut bytes = vec![0; number * CONTEXT];
         let first = self.leads();
         let mut failure = None;
         if self.rank() == 0 && first {
             for place in bytes.chunks_exact_mut(CONTEXT) {
-                let context = self.process().new_context().unwrap_or_else(|error| {
-                    failure = Some(error);
-                    UNNAMED
-                });
+                let channel = match channel {
+                    Channel::First => 0,
+                    Channel::Any => self.channel_of_relative(),
+                };
+                let context = self
+                    .process()
+                    .new_context_in(channel)
+                    .unwrap_or_else(|error| {
+                        failure = Some(error);
+                        UNNAMED
+                    });
                 place.copy_from_slice(&context.to_le_bytes());
             }
         }
@@ -125,6 +175,23 @@ impl Comm {
         words
             .map(|word| told(u32::from_le_bytes(word.try_into().expect("four bytes"))))
             .collect()
+    }
+
+    /// The channel of a communicator that is made of this one, and that this process leads. One of several jobs, or of two
+    /// groups, is in channel 0.
+    pub(super) fn channel_of_relative(&self) -> u32 {
+        let is_plain = self.remote().is_none() && !self.process().connections().are_possible();
+        if is_plain {
+            self.process().next_channel()
+        } else {
+            0
+        }
+    }
+
+    /// The context that members have been told of a communicator that this process is in: its engine is open after this.
+    pub(super) fn hear_of(&self, context: u32) -> Result<u32> {
+        self.process().open_engine_of(context)?;
+        Ok(context)
     }
 
     /// As [`Self::agree_on_context`], without waiting: the context goes to `copy` when the request ends.

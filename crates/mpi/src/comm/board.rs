@@ -53,7 +53,7 @@ impl Comm {
             return Some(Err(error));
         }
         let call = demand.call(self.next_number(Form::Blocking));
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         Some(on_board::carry_out(
             collective,
             &members,
@@ -78,7 +78,7 @@ impl Comm {
     fn make_board(&self) -> Result<Option<BoardId>> {
         let name = "the board of a communicator";
         let members = self.size() as usize;
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         let share = |peer| peer == self.process.me() || engine.shares_memory(peer);
         if weft_fabric::board::Board::bytes_for(members).is_none()
             || !self.group.members().all(share)
@@ -101,7 +101,7 @@ impl Comm {
             return Ok(None);
         }
         let key = SharedKey(u64::from_le_bytes(key));
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         if self.rank != 0 {
             let attached = engine.attach_board(self.group.peer(0), key, members);
             own = attached.ok().map(|memory| (memory, None));
@@ -115,7 +115,7 @@ impl Comm {
         if matches!(all, Ok(true)) {
             return all.map(|_| made);
         }
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         engine.discard_board(self.context() | 1);
         if self.rank == 0 {
             engine.release_board(key);
@@ -149,7 +149,7 @@ impl Comm {
     pub(crate) fn leave_board(&self) {
         let state = self.board.swap(NEVER, Ordering::Relaxed);
         if state != NEVER && state > TRIAL {
-            self.process.lock().drop_board(self.context() | 1);
+            self.lock().drop_board(self.context() | 1);
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weft_fabric::{Peer, Region};
 
-use super::agree::told;
+use super::agree::{Channel, told};
 use super::{Comm, Remote, Shape, UNNAMED};
 use crate::Buffer;
 use crate::buffer;
@@ -57,7 +57,16 @@ impl Comm {
     /// # Errors
     /// When no context is left, or a member is lost.
     pub fn dup(&self) -> Result<Arc<Self>> {
-        let context = self.agree_on_context("MPI_Comm_dup")?;
+        let context = self.agree_on("MPI_Comm_dup", 1, Channel::Any)?[0];
+        self.copy_as(self.hear_of(context)?)
+    }
+
+    /// The same in channel 0, for what is done there alone: windows, files.
+    pub(crate) fn dup_in_first(&self) -> Result<Arc<Self>> {
+        self.copy_as(self.agree_on_context("MPI_Comm_dup")?)
+    }
+
+    fn copy_as(&self, context: u32) -> Result<Arc<Self>> {
         let (group, shape) = (Arc::clone(self.group()), self.shape.clone());
         Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of the group it copies"))
@@ -87,8 +96,11 @@ impl Comm {
             let place = group.rank_of(self.process().me());
             return self.split(place.map(|_| 0), place.map_or(0, u32::cast_signed));
         }
-        let context = self.agree_on_context("MPI_Comm_create")?;
-        Ok(self.relative(context, Arc::clone(group)))
+        let context = self.agree_on("MPI_Comm_create", 1, Channel::Any)?[0];
+        if group.rank_of(self.process().me()).is_none() {
+            return Ok(None);
+        }
+        Ok(self.relative(self.hear_of(context)?, Arc::clone(group)))
     }
 
     /// `MPI_Comm_create_group`: as [`Self::create`], but only the members of the group call it.
@@ -105,21 +117,19 @@ impl Comm {
         let channel = self.context() | 1;
         let mut word = [0; 4];
         if rank == 0 {
-            let drawn = self.process().new_context();
+            let drawn = self.process().new_context_in(self.channel_of_relative());
             word = drawn.as_ref().map_or(UNNAMED, |word| *word).to_le_bytes();
             let mut outcome = drawn.map(drop);
             // All of them, whatever becomes of the others: they wait for it.
             for peer in group.members().skip(1) {
-                let told = self.process().lock().tell(&mut word, channel, peer, tag);
+                let told = self.lock().tell(&mut word, channel, peer, tag);
                 outcome = outcome.and(told);
             }
             outcome?;
         } else {
-            self.process()
-                .lock()
-                .hear(&mut word, channel, group.peer(0), tag)?;
+            self.lock().hear(&mut word, channel, group.peer(0), tag)?;
         }
-        let context = told(u32::from_le_bytes(word))?;
+        let context = self.hear_of(told(u32::from_le_bytes(word))?)?;
         Ok(self.relative(context, Arc::clone(group)))
     }
 
@@ -138,7 +148,7 @@ impl Comm {
         if self.remote().is_some() {
             colors.retain(|color| theirs.iter().any(|ask| ask.color == Some(*color)));
         }
-        let contexts = self.agree_on("MPI_Comm_split", colors.len())?;
+        let contexts = self.agree_on("MPI_Comm_split", colors.len(), Channel::Any)?;
         let Some(color) = color else { return Ok(None) };
         let Ok(place) = colors.binary_search(&color) else {
             return Ok(None);
@@ -149,7 +159,7 @@ impl Comm {
         });
         Ok(Self::assemble(
             self.process(),
-            contexts[place],
+            self.hear_of(contexts[place])?,
             Arc::new(group),
             shape,
         ))

@@ -243,7 +243,7 @@ impl Bridge<'_> {
     fn exchange(&self, out: &mut [u8], into: &mut [u8]) -> Result<()> {
         let (context, tag) = (self.comm.context() | 1, GROUP_TAG | self.tag);
         let other = self.comm.target(self.remote_leader)?;
-        let mut engine = self.comm.process().lock();
+        let mut engine = self.comm.lock();
         let receive = Buffer::untyped(buffer::region_of(into));
         let receive = engine.start_receive(receive, context, Some(other), Some(tag), None)?;
         let send = Buffer::untyped(buffer::region_of(out));

@@ -135,20 +135,20 @@ fn check_purpose(decision: &Decision) -> Result<()> {
 impl Comm {
     /// An error if this communicator is revoked.
     pub(crate) fn check_usable(&self) -> Result<()> {
-        self.process.lock().check_usable(self.context())
+        self.lock().check_usable(self.context())
     }
 
     /// `MPIX_Comm_revoke`: what is under way on this communicator, and what is begun later, ends in an error of class
     /// `Revoked` at all members; but not [`agree`](Self::agree), [`shrink`](Self::shrink) and what tells of losses.
     pub fn revoke(&self) {
         let members: Vec<Peer> = self.everybody().members().collect();
-        self.process.lock().revoke(self.context(), &members);
+        self.lock().revoke(self.context(), &members);
     }
 
     /// `MPIX_Comm_is_revoked`: whether this rank has heard that it is.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         engine.look();
         engine.is_revoked(self.context())
     }
@@ -157,14 +157,14 @@ impl Comm {
     #[must_use]
     pub fn failed(&self) -> Group {
         let everybody = self.everybody();
-        Group::of(self.process.lock().failed(Some(&everybody)))
+        Group::of(self.lock().failed(Some(&everybody)))
     }
 
     /// `MPIX_Comm_failure_get_acked`: those of them that this rank has acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> Group {
         let everybody = self.everybody();
-        let engine = self.process.lock();
+        let engine = self.lock();
         Group::of(engine.acknowledged(self.context(), Some(&everybody)))
     }
 
@@ -173,7 +173,7 @@ impl Comm {
     /// acknowledged them.
     pub fn acknowledge_failed(&self, most: usize) -> usize {
         let everybody = self.everybody();
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         engine.acknowledge(self.context(), Some(&everybody), most)
     }
 
@@ -251,7 +251,7 @@ impl Comm {
     ) -> Result<RequestId> {
         let everybody = self.everybody();
         let number = self.agreements.fetch_add(1, Ordering::Relaxed);
-        let mut engine = self.process.lock();
+        let mut engine = self.lock();
         let own = Contribution {
             purpose,
             flag,
@@ -279,7 +279,7 @@ impl Comm {
     /// The communicator is freed: whether it is revoked does not matter any more.
     pub(super) fn forget_losses(&self) {
         if let Some(context) = self.known_context() {
-            self.process.lock().forget_losses_of(context);
+            self.lock().forget_losses_of(context);
         }
     }
 }

@@ -37,6 +37,11 @@ struct Flush {
 }
 
 impl AttachedBuffer {
+    /// Bytes that buffered sends may take in all.
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     fn free(&self) -> usize {
         self.size.saturating_sub(self.used)
     }

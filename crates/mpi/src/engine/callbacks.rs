@@ -60,10 +60,16 @@ pub(super) struct Combine {
     pub operands: Operands,
 }
 
+/// Of [`Callbacks::due`]: something waits.
+const WORK: u8 = 1;
+/// Of [`Callbacks::due`]: somebody who sleeps elsewhere is to hear when the engine is let go of.
+const AWAITED: u8 = 2;
+
 /// What waits for the engine to be let go of.
 #[derive(Default)]
 pub(super) struct Callbacks {
-    pending: bool,
+    /// A set, so that whoever lets go asks once.
+    due: u8,
     wakes: Vec<Waker>,
     /// Only to be dropped.
     dropped: Vec<Box<dyn Any + Send>>,
@@ -79,7 +85,23 @@ pub(super) struct Callbacks {
 impl Callbacks {
     #[inline]
     pub(super) fn is_pending(&self) -> bool {
-        self.pending
+        self.due & WORK != 0
+    }
+
+    /// Whether anything is to be done before the engine is let go of.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        self.due != 0
+    }
+
+    /// Whether somebody who sleeps elsewhere is to hear when the engine is let go of.
+    pub(super) fn set_awaited(&mut self, is_awaited: bool) {
+        self.due = self.due & !AWAITED | if is_awaited { AWAITED } else { 0 };
+    }
+
+    /// How many events may wait, for another engine.
+    pub(super) fn most_events(&self) -> usize {
+        self.most_events
     }
 
     /// Wakes somebody; a task later.
@@ -87,7 +109,7 @@ impl Callbacks {
     pub(super) fn wake(&mut self, waiter: Waiter) {
         match waiter {
             Waiter::Task(waker) => {
-                self.pending = true;
+                self.due |= WORK;
                 self.wakes.push(waker);
             }
             other => other.wake(),
@@ -108,7 +130,7 @@ impl Callbacks {
     }
 
     fn drop_later(&mut self, value: Box<dyn Any + Send>) {
-        self.pending = true;
+        self.due |= WORK;
         self.dropped.push(value);
     }
 
@@ -119,11 +141,12 @@ impl Callbacks {
 
     /// What is there to be done; nothing is left.
     pub(super) fn take(&mut self) -> Self {
-        let most_events = self.most_events;
+        let (most_events, due) = (self.most_events, self.due & !WORK);
         std::mem::replace(
             self,
             Self {
                 most_events,
+                due,
                 ..Self::default()
             },
         )
@@ -132,7 +155,7 @@ impl Callbacks {
     /// Tells a tool of an event.
     #[cold]
     pub(super) fn tell(&mut self, event: Event, listener: Arc<dyn Listener>) {
-        self.pending = true;
+        self.due |= WORK;
         if self.events.len() < self.most_events {
             self.events.push((event, listener));
             return;
@@ -145,7 +168,7 @@ impl Callbacks {
 
     /// Has the run go on when this is done; it must not end before.
     pub(super) fn combine(&mut self, run: RunId, combine: Combine) {
-        self.pending = true;
+        self.due |= WORK;
         self.combines.push((run, combine));
     }
 

@@ -248,6 +248,70 @@ impl Counters {
     }
 }
 
+impl Counters {
+    /// What several engines have counted together; of what is the largest number of something, the largest of any.
+    #[must_use]
+    pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
+        let sum = Self::default();
+        for one in all {
+            let sums = sum.added().into_iter().zip(one.added());
+            sums.for_each(|(sum, one)| sum.add(one.get()));
+            let largest = sum.largest().into_iter().zip(one.largest());
+            largest.for_each(|(sum, one)| sum.raise(one.get()));
+        }
+        sum
+    }
+
+    /// Those that are the largest number of something.
+    fn largest(&self) -> [&Counter; 3] {
+        [
+            &self.unexpected_most,
+            &self.unexpected_bytes_most,
+            &self.posted_most,
+        ]
+    }
+
+    /// All others.
+    fn added(&self) -> Vec<&Counter> {
+        let traffic =
+            self.sent
+                .iter()
+                .chain([&self.sent_far, &self.unexpected, &self.unexpected_gone]);
+        let mut all: Vec<&Counter> = traffic
+            .flat_map(|one| [&one.messages, &one.bytes])
+            .collect();
+        all.extend(&self.by_name);
+        all.extend([
+            &self.bytes_received,
+            &self.met,
+            &self.posted,
+            &self.posted_gone,
+            &self.matched_posted,
+            &self.matched_unexpected,
+            &self.pulls_begun,
+            &self.pulls_ended,
+            &self.pulls_refused,
+            &self.held_back,
+            &self.waits,
+            &self.sleeps,
+            &self.waits_parked,
+            &self.slept,
+            &self.parked,
+            &self.collectives_begun,
+            &self.collectives_ended,
+            &self.collectives_failed,
+            &self.pieces_sent,
+            &self.one_sided_direct,
+            &self.one_sided_messages,
+            &self.one_sided_portal,
+            &self.one_sided_arrived,
+            &self.lost,
+            &self.refused,
+        ]);
+        all
+    }
+}
+
 /// What is shown of a running rank to who looks at it from outside: the sum of some counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -303,6 +367,24 @@ impl Counters {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sum_has_all_counters() {
+        let (one, two) = (Counters::default(), Counters::default());
+        let words = one.added().len() + one.largest().len();
+        assert_eq!(words * size_of::<Counter>(), size_of::<Counters>());
+        one.added()
+            .into_iter()
+            .zip(1..)
+            .for_each(|(counter, value)| counter.add(value));
+        two.sent(Protocol::Eager, 9);
+        two.posted_most.raise(7);
+        one.posted_most.raise(5);
+        let sum = Counters::sum([&one, &two].into_iter());
+        assert_eq!(sum.eager().messages.get(), one.eager().messages.get() + 1);
+        assert_eq!(sum.posted_most(), 7);
+        assert_eq!(sum.refused.get(), one.refused.get());
+    }
 
     #[test]
     fn what_is_shown_lies_within_the_counters() {

@@ -91,6 +91,11 @@ impl Events {
         self.listener = Some(listener);
     }
 
+    /// Who listens, and to which kinds.
+    pub(super) fn listened(&self) -> (u32, Option<Arc<dyn Listener>>) {
+        (self.kinds & !WATCHED, self.listener.clone())
+    }
+
     /// Whether receives are to take the way on which all is asked, whoever listens.
     pub(super) fn watch(&mut self, watched: bool) {
         self.kinds = self.kinds & !WATCHED | if watched { WATCHED } else { 0 };

@@ -12,6 +12,11 @@ pub(super) struct Futures {
 }
 
 impl Engine {
+    /// Whether any is pending.
+    pub(super) fn futures_are_pending(&self) -> bool {
+        self.futures.count > 0
+    }
+
     /// One more future is pending. True if the caller is to start the thread that waits on their behalf.
     #[must_use]
     pub(crate) fn add_future(&mut self) -> bool {

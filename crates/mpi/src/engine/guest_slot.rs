@@ -12,11 +12,18 @@ pub(super) struct GuestSlot {
     guest: Option<Box<dyn Guest>>,
     /// It may have something to settle.
     called: bool,
+    /// Ever.
+    was_called: bool,
 }
 
 impl GuestSlot {
     pub(super) fn install(&mut self, guest: Box<dyn Guest>) {
         self.guest = Some(guest);
+    }
+
+    /// Whether there is one that has been called: its peers may call it, too.
+    pub(super) fn is_there(&self) -> bool {
+        self.guest.is_some() && self.was_called
     }
 
     /// Whether the guest may have something to settle.
@@ -30,7 +37,7 @@ impl GuestSlot {
     /// # Panics
     /// If none was installed.
     pub(super) fn call(&mut self) -> &mut dyn Guest {
-        self.called = true;
+        (self.called, self.was_called) = (true, true);
         &mut **self.guest.as_mut().expect("a guest was installed")
     }
 
@@ -45,7 +52,7 @@ impl GuestSlot {
     /// The guest, if there is one, which is told of an event.
     fn called(&mut self) -> Option<&mut dyn Guest> {
         let guest = self.guest.as_mut()?;
-        self.called = true;
+        (self.called, self.was_called) = (true, true);
         Some(&mut **guest)
     }
 

@@ -21,10 +21,10 @@
 //!
 //! All of this is on the way to sleep: a call that need not sleep does not come here.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use weft_fabric::Peer;
+use weft_fabric::{MOST_CHANNELS, Peer};
 use weft_matching::{SourcePattern, TagPattern};
 use weft_sys::call_site::CallSite;
 use weft_sys::idle_threads::IdleThreads;
@@ -32,7 +32,7 @@ use weft_sys::process;
 
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
-use super::{Engine, WaitFor};
+use super::{Engine, Guard, WaitFor};
 use crate::wait_times::Awaits;
 use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 
@@ -70,6 +70,11 @@ impl Inquiry {
     /// One thread of the program makes all calls: whatever others there are, they end nobody's wait.
     pub(super) fn one_thread_calls(&mut self, does: bool) {
         self.one_thread_calls = does;
+    }
+
+    /// Who hears, and whether one thread makes all calls, for another engine.
+    pub(super) fn settings(&self) -> (Option<WaitsListener>, bool) {
+        (self.listener.clone(), self.one_thread_calls)
     }
 
     /// Whether this inquiry is new.
@@ -220,12 +225,17 @@ impl Engine {
     /// All that wait have looked: what they wait for, and who hears it. `alone`: no other thread has ever called.
     pub(super) fn rank_waits(&mut self, alone: bool) -> Option<(RankWaits, WaitsListener)> {
         let listener = Arc::clone(self.core.inquiry.listener.as_ref()?);
-        let mut waits = self.core.inquiry.found.take()?;
+        let waits = self.core.inquiry.found.take()?;
         let others = match self.core.inquiry.one_thread_calls && alone {
             // The others may do what they like, but not call.
             true => OtherThreads::default(),
             false => OtherThreads::without(&self.core.inquiry.looked),
         };
+        Some((self.told(waits, &others), listener))
+    }
+
+    /// What is told of this engine, in which these wait.
+    fn told(&self, mut waits: Vec<Wait>, others: &OtherThreads) -> RankWaits {
         waits.extend(self.parked.fibers(MOST.saturating_sub(waits.len())));
         let more = waits.len().saturating_sub(MOST) + self.parked.len().saturating_sub(MOST);
         waits.truncate(MOST);
@@ -233,7 +243,6 @@ impl Engine {
         let awaits_outside = waits
             .iter()
             .any(|wait| wait.operations.iter().any(is_outside));
-        let counters = &self.core.counters;
         let traffic = self.fabric.traffic();
         let queued = self.outbox.len()
             + self.core.pulls.len()
@@ -241,8 +250,7 @@ impl Engine {
             + usize::from(!traffic.is_at_rest);
         let mut told = RankWaits {
             inquiry: self.core.inquiry.number,
-            activity: (counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get())
-                .wrapping_add(others.activity),
+            activity: self.activity().wrapping_add(others.activity),
             other_threads: others.awake,
             awaits_outside,
             under_way: u32::try_from(queued).unwrap_or(u32::MAX),
@@ -252,7 +260,13 @@ impl Engine {
             ..RankWaits::default()
         };
         self.tell_unreceived(&mut told);
-        Some((told, listener))
+        told
+    }
+
+    /// Grows whenever a thread begins to wait here, or to sleep.
+    fn activity(&self) -> u64 {
+        let counters = &self.core.counters;
+        counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get()
     }
 
     fn tell_unreceived(&self, told: &mut RankWaits) {
@@ -369,6 +383,112 @@ impl Engine {
             ));
         }
     }
+}
+
+/// Answers of the engines of a rank to one inquiry: each gives its own when all that wait in it have looked. The last one tells.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    number: u32,
+    /// By engine, with the threads that wait there.
+    given: [Option<(RankWaits, Vec<u32>)>; MOST_CHANNELS as usize],
+    was_told: bool,
+}
+
+impl Guard<'_> {
+    /// All that wait in this engine have looked. Tells what the rank waits for if all that wait in others have, too.
+    ///
+    /// An engine in which nobody waits is asked now: who comes to wait there later counts among the threads that do not.
+    pub(super) fn tell_waits_of_all(&mut self) {
+        let number = self.core.inquiry.number;
+        let (Some(engines), Some(listener), Some(waits)) = (
+            self.shared().engines().upgrade(),
+            self.core.inquiry.listener.clone(),
+            self.core.inquiry.found.take(),
+        ) else {
+            return;
+        };
+        let me = self.shared().channel() as usize;
+        let looked = std::mem::take(&mut self.core.inquiry.looked);
+        // The threads that wait nowhere are asked for when all have answered.
+        let nobody = OtherThreads::default();
+        let own = (self.told(waits, &nobody), looked);
+        let open = || {
+            engines
+                .answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        self.released(|| {
+            {
+                let mut answers = open();
+                if answers.number != number {
+                    *answers = Answers {
+                        number,
+                        ..Answers::default()
+                    };
+                }
+                answers.given[me] = Some(own);
+            }
+            let mut activity = 0;
+            for engine in engines.all() {
+                let channel = engine.channel() as usize;
+                let mut engine = engine.lock();
+                let is_waited_in = engine.is_driven() || engine.parked.len() > 0;
+                activity += engine.activity();
+                let quiet = (!is_waited_in).then(|| (engine.told(Vec::new(), &nobody), Vec::new()));
+                engine.let_go_unheard();
+                let mut answers = open();
+                if answers.number != number || answers.was_told {
+                    return;
+                }
+                match quiet {
+                    Some(quiet) => answers.given[channel] = Some(quiet),
+                    // The last of those who wait there comes here.
+                    None if answers.given[channel].is_none() => return,
+                    None => {}
+                }
+            }
+            let mut answers = open();
+            if answers.number == number && !std::mem::replace(&mut answers.was_told, true) {
+                let given = std::mem::take(&mut answers.given);
+                drop(answers);
+                if let Some(all) = merged(number, activity, given.into_iter().flatten()) {
+                    listener(all);
+                }
+            }
+        });
+    }
+}
+
+/// What all engines have told, as one.
+fn merged(
+    number: u32,
+    activity: u64,
+    given: impl Iterator<Item = (RankWaits, Vec<u32>)>,
+) -> Option<RankWaits> {
+    let add = |(mut all, mut looked): (RankWaits, Vec<u32>),
+               (mut one, mut more): (RankWaits, Vec<u32>)| {
+        all.awaits_outside |= one.awaits_outside;
+        all.under_way = all.under_way.saturating_add(one.under_way);
+        all.more_waits = all.more_waits.saturating_add(one.more_waits);
+        all.more_unreceived = all.more_unreceived.saturating_add(one.more_unreceived);
+        all.links.append(&mut one.links);
+        all.waits.append(&mut one.waits);
+        all.unreceived.append(&mut one.unreceived);
+        looked.append(&mut more);
+        (all, looked)
+    };
+    let (mut all, looked) = given.reduce(add)?;
+    let beyond = |length: usize| u32::try_from(length.saturating_sub(MOST)).unwrap_or(u32::MAX);
+    all.more_waits = all.more_waits.saturating_add(beyond(all.waits.len()));
+    all.waits.truncate(MOST);
+    all.more_unreceived += beyond(all.unreceived.len());
+    all.unreceived.truncate(MOST);
+    // Several have called.
+    let others = OtherThreads::without(&looked);
+    (all.inquiry, all.other_threads) = (number, others.awake);
+    all.activity = activity.wrapping_add(others.activity);
+    Some(all)
 }
 
 impl Engine {

@@ -172,6 +172,11 @@ impl OneSided {
         !self.queued.is_empty() | !self.untold.is_empty() | !self.outgoing.is_empty()
     }
 
+    /// Whether there are any.
+    pub(super) fn has_windows(&self) -> bool {
+        !self.windows.is_empty()
+    }
+
     /// Whether the fabric moves data of operations.
     pub(super) fn has_transfers(&self) -> bool {
         !self.transfers.is_empty()

@@ -210,6 +210,11 @@ impl Engine {
         self.phase(id).map(|phase| phase != Phase::Active)
     }
 
+    /// Takes the status of an ended request, with the error in it.
+    pub(crate) fn take_status(&mut self, id: RequestId) -> Status {
+        self.core.requests.take_status(id)
+    }
+
     /// Takes the outcome of an ended request.
     pub(crate) fn take_outcome(&mut self, id: RequestId) -> Result<Status> {
         outcome(self.core.requests.take_status(id))

@@ -17,7 +17,7 @@
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
 
 use std::ops::{Deref, DerefMut};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Instant;
 
@@ -38,11 +38,15 @@ use super::inquiry::wait_of;
 use super::lost_peers::FirstPeers;
 use super::probe::Probe;
 use super::request_id::RequestId;
+use super::side_by_side::Engines;
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
 
 /// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
 /// than a wake-up.
 const CROWD: usize = 16;
+
+/// So often a driver looks before it looks once at engines that nobody drives. Before it sleeps it does so anyway.
+const LOOKS_ALONE: u32 = 1024;
 
 /// The engine, shared by the threads of a rank.
 pub(crate) struct Shared {
@@ -52,6 +56,10 @@ pub(crate) struct Shared {
     counters: Arc<Counters>,
     /// Ends the sleep of a worker on the bell.
     ring: Arc<dyn Fn() + Send + Sync>,
+    /// The channel of its fabric.
+    channel: u32,
+    /// All engines of the rank.
+    engines: Weak<Engines>,
 }
 
 /// Exclusive use of the engine.
@@ -68,7 +76,7 @@ impl Drop for Guard<'_> {
         let pending = self
             .engine
             .as_ref()
-            .is_some_and(|engine| engine.core.callbacks.is_pending());
+            .is_some_and(|engine| engine.core.callbacks.is_due());
         if pending | self.drives {
             self.end();
         }
@@ -114,8 +122,20 @@ pub(crate) enum WaitFor<'a> {
     Outside(&'static str),
 }
 
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Shared({})", self.channel)
+    }
+}
+
 impl Shared {
-    pub(crate) fn new(fabric: Box<dyn Fabric>, first: u32) -> Self {
+    /// That of a channel, whose endpoint this is.
+    pub(crate) fn new(
+        fabric: Box<dyn Fabric>,
+        first: u32,
+        channel: u32,
+        engines: Weak<Engines>,
+    ) -> Self {
         let bell = fabric.bell();
         let mode = if membarrier::register_own().is_available() {
             FenceMode::Asymmetric
@@ -125,7 +145,7 @@ impl Shared {
         let counters = Arc::<Counters>::default();
         Self {
             engine: Biased::new(
-                Engine::new(fabric, FirstPeers(first), Arc::clone(&counters)),
+                Engine::new(fabric, FirstPeers(first), Arc::clone(&counters), channel),
                 mode,
             ),
             counters,
@@ -135,7 +155,33 @@ impl Shared {
                 Arc::new(move || bell.ring())
             },
             bell,
+            channel,
+            engines,
         }
+    }
+
+    /// The channel of its fabric.
+    pub(crate) fn channel(&self) -> u32 {
+        self.channel
+    }
+
+    /// All engines of the rank.
+    pub(crate) fn engines(&self) -> &Weak<Engines> {
+        &self.engines
+    }
+
+    /// Where its driver sleeps.
+    pub(crate) fn bell(&self) -> &Arc<dyn Bell> {
+        &self.bell
+    }
+
+    /// Takes the engine, if nobody has it.
+    pub(super) fn try_lock(&self) -> Option<Guard<'_>> {
+        Some(Guard {
+            shared: self,
+            engine: Some(self.try_take()?),
+            drives: false,
+        })
     }
 
     /// What it has counted.
@@ -169,7 +215,7 @@ impl Shared {
     /// Lets go of the engine, after the program's own code has done what is left to it.
     #[inline(always)]
     pub(crate) fn let_go<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
-        if engine.core.callbacks.is_pending() {
+        if engine.core.callbacks.is_due() {
             self.run_callbacks(engine);
         }
     }
@@ -227,6 +273,11 @@ impl Shared {
         ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
     ) -> Asked<T> {
         waiting::give_way(&*self.bell);
+        if let Some(mut engine) = self.try_lock()
+            && engine.neighbours.any
+        {
+            engine.help_others();
+        }
         let Some(mut engine) = self.try_take() else {
             return Asked::Elsewhere;
         };
@@ -276,6 +327,9 @@ impl Guard<'_> {
         }
         let shared = self.shared;
         if self.asking.in_vain(&*shared.bell) {
+            if self.neighbours.any {
+                self.help_others();
+            }
             self.released(|| waiting::give_way(&*shared.bell));
             self.look();
         }
@@ -286,8 +340,18 @@ impl Guard<'_> {
         !self.driven && self.progress()
     }
 
+    /// Which engine it is.
+    pub(super) fn shared(&self) -> &Shared {
+        self.shared
+    }
+
+    /// Lets go of it for good, and nobody hears of that. Nothing may be left to the program's own code.
+    pub(super) fn let_go_unheard(&mut self) {
+        self.engine = None;
+    }
+
     /// Lets go of the engine while `meanwhile` runs.
-    fn released(&mut self, meanwhile: impl FnOnce()) {
+    pub(super) fn released(&mut self, meanwhile: impl FnOnce()) {
         self.engine = None;
         meanwhile();
         let shared = self.shared;
@@ -296,7 +360,7 @@ impl Guard<'_> {
 
     /// Has the program's own code do what is left to it, without the engine.
     #[cold]
-    fn run_callbacks(&mut self) {
+    pub(super) fn run_callbacks(&mut self) {
         while self.core.callbacks.is_pending() {
             let callbacks = self.core.callbacks.take();
             let mut combined = Vec::new();
@@ -317,12 +381,15 @@ impl Guard<'_> {
             // What was waited for has panicked.
             self.hand_over_progress();
         }
-        if !thread::panicking() {
+        if !thread::panicking() && self.core.callbacks.is_pending() {
             self.run_callbacks();
             if self.driven {
                 // What has ended by it may be what the sleeper waits for.
                 self.shared.bell.ring();
             }
+        }
+        if self.core.callbacks.is_due() {
+            self.tell_neighbours();
         }
     }
 
@@ -372,7 +439,11 @@ impl Guard<'_> {
         };
         let answer = if is_fiber {
             // Other fibers run on this thread meanwhile.
-            keep_errno(wait)
+            let answer = keep_errno(wait);
+            if self.neighbours.any {
+                self.call_in_others();
+            }
+            answer
         } else {
             wait()
         };
@@ -413,10 +484,20 @@ impl Guard<'_> {
         is_fiber: bool,
         ready: &mut impl FnMut(&mut Engine) -> Option<T>,
     ) -> Option<T> {
-        (self.driven, self.drives) = (true, true);
+        self.begin_to_drive();
         self.core.counters.waits.add(1);
         let mut waiting = Waiting::new();
+        let mut looks: u32 = 0;
         loop {
+            looks = looks.wrapping_add(1);
+            if self.neighbours.any && (is_fiber || looks.is_multiple_of(LOOKS_ALONE)) {
+                self.help_others();
+                // Others had this one meanwhile.
+                if let Some(answer) = ready(self) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+            }
             let moved = self.progress();
             if self.core.callbacks.is_pending() {
                 let answer = ready(self);
@@ -449,7 +530,7 @@ impl Guard<'_> {
                 if self.driven {
                     return None;
                 }
-                (self.driven, self.drives) = (true, true);
+                self.begin_to_drive();
                 continue;
             }
             if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
@@ -469,6 +550,14 @@ impl Guard<'_> {
         }
     }
 
+    #[inline]
+    fn begin_to_drive(&mut self) {
+        (self.driven, self.drives) = (true, true);
+        if self.neighbours.is_kept() {
+            self.dismiss_keeper();
+        }
+    }
+
     /// Lets the other fibers of the worker run. The driver, a fiber, is none after this.
     fn rest(&mut self) {
         (self.driven, self.drives) = (false, false);
@@ -478,7 +567,14 @@ impl Guard<'_> {
             return;
         };
         self.parked.rest(worker);
+        let others = self.neighbours.any;
+        if others {
+            self.rest_in_others(worker, true);
+        }
         self.released(fiber::yield_in_place);
+        if others {
+            self.rest_in_others(worker, false);
+        }
         self.parked.end_rest(worker);
     }
 
@@ -492,17 +588,32 @@ impl Guard<'_> {
     ) -> Option<T> {
         self.core.counters.sleeps.add(1);
         let since = Instant::now();
-        let bell = Arc::clone(&self.shared.bell);
+        let shared = self.shared;
+        let bell = Arc::clone(&shared.bell);
         loop {
             self.stand_aside_of_boards();
             let ticket = bell.prepare();
             let limit = self.end_mismatched_collectives();
+            let care = self.look_after_others();
+            let limit = care.limit.into_iter().chain(limit).min();
+            if care.moved {
+                bell.cancel(ticket);
+                self.released(|| Self::keep_no_more(shared, care.kept));
+                return ready(self);
+            }
+            let keep_no_more = |guard: &mut Self| {
+                if care.kept != 0 {
+                    guard.released(|| Self::keep_no_more(shared, care.kept));
+                }
+            };
             if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
                 bell.cancel(ticket);
+                keep_no_more(self);
                 return ready(self);
             }
             if let Some(answer) = ready(self) {
                 bell.cancel(ticket);
+                keep_no_more(self);
                 return Some(answer);
             }
             let inquiry = bell.inquiry();
@@ -515,6 +626,7 @@ impl Guard<'_> {
                     self.parked.wake_threads();
                     self.tell_waits_if_all_looked();
                 });
+                keep_no_more(self);
                 continue;
             }
             let ring = Arc::clone(&self.shared.ring);
@@ -525,6 +637,7 @@ impl Guard<'_> {
                 if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, limit)) {
                     bell.cancel(ticket);
                 }
+                Self::keep_no_more(shared, care.kept);
             });
             let slept = slept.elapsed().as_nanos() as u64;
             self.core.counters.slept.add(slept);
@@ -533,8 +646,12 @@ impl Guard<'_> {
             }
             self.core.raise(EventKind::Slept, None, (-1, 0), slept);
             if !self.core.inquiry.is_new(bell.inquiry()) {
-                self.progress();
-                return ready(self);
+                let moved = self.progress();
+                let answer = ready(self);
+                // It has looked at the others again, and goes on to sleep.
+                if answer.is_some() || moved || care.limit.is_none() {
+                    return answer;
+                }
             }
         }
     }
@@ -543,9 +660,12 @@ impl Guard<'_> {
     fn tell_waits_if_all_looked(&mut self) {
         // The driver, and the parked ones.
         let alone = self.engine.as_ref().is_some_and(biased::Guard::is_by_bias);
-        if self.core.inquiry.looked() == 1 + self.parked.threads()
-            && let Some((waits, listener)) = self.rank_waits(alone)
-        {
+        if self.core.inquiry.looked() != 1 + self.parked.threads() {
+            return;
+        }
+        if self.neighbours.any {
+            self.tell_waits_of_all();
+        } else if let Some((waits, listener)) = self.rank_waits(alone) {
             self.released(|| listener(waits));
         }
     }

@@ -301,9 +301,9 @@ pub(super) struct Request {
 
 /// The slot: who has it.
 impl Request {
-    pub(super) fn vacant(next_free: u32) -> Self {
+    pub(super) fn vacant(next_free: u32, generation: u32) -> Self {
         Self {
-            generation: 0,
+            generation,
             phase: Phase::Free,
             has_on_complete: false,
             context: 0,

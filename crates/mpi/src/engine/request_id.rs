@@ -1,4 +1,7 @@
-//! Names of requests: an index in the engine's table with a generation, so that a stale one is noticed.
+//! Names of requests: an index in the engine's table with a generation, so that a stale one is noticed. The lowest bits of the
+//! generation say which engine of the rank it is.
+
+const _: () = assert!(weft_fabric::MOST_CHANNELS == 1 << RequestId::ENGINE_BITS);
 
 /// Name of a request: index in the table and generation of its slot.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,6 +22,8 @@ impl RequestId {
         index: u32::MAX,
         generation: 0,
     };
+    /// How many of the lowest bits of a generation name the engine.
+    const ENGINE_BITS: u32 = 2;
     /// How many bits a generation has: as many as leave 22 for the index in a handle that converts to
     /// a C integer and back.
     pub const GENERATION_BITS: u32 = 7;
@@ -36,7 +41,17 @@ impl RequestId {
     /// The name that the index has after this one.
     #[inline]
     pub(super) const fn next(self) -> Self {
-        Self::new(self.index, self.generation.wrapping_add(1))
+        Self::new(
+            self.index,
+            self.generation.wrapping_add(1 << Self::ENGINE_BITS),
+        )
+    }
+
+    /// The channel whose engine it is in.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn engine(self) -> u32 {
+        self.generation & ((1 << Self::ENGINE_BITS) - 1)
     }
 
     /// Index in the table.
@@ -51,5 +66,25 @@ impl RequestId {
     #[inline]
     pub const fn generation(self) -> u32 {
         self.generation
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_keeps_its_engine_and_comes_again_late() {
+        for engine in 0..weft_fabric::MOST_CHANNELS {
+            let first = RequestId::new(5, engine);
+            let mut name = first.next();
+            let mut names = 1;
+            while name != first {
+                assert_eq!((name.engine(), name.index()), (engine, 5));
+                name = name.next();
+                names += 1;
+            }
+            assert_eq!(names, 32);
+        }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Requests {
     slots: Vec<Request>,
     /// The first of a chain of free slots.
     free: u32,
+    /// The engine, which their names name.
+    engine: u32,
 }
 
 impl Default for Requests {
@@ -31,6 +33,7 @@ impl Default for Requests {
         Self {
             slots: Vec::new(),
             free: NO_SLOT,
+            engine: 0,
         }
     }
 }
@@ -54,6 +57,14 @@ fn full() -> Error {
 }
 
 impl Requests {
+    /// The table of the engine of this channel.
+    pub(super) fn of_engine(engine: u32) -> Self {
+        Self {
+            engine,
+            ..Self::default()
+        }
+    }
+
     /// A new active request.
     #[inline(always)]
     pub(super) fn insert(
@@ -88,7 +99,7 @@ impl Requests {
     fn grow(&mut self) {
         let index = next_index(self.slots.len());
         self.slots
-            .resize_with(index + 1, || Request::vacant(NO_SLOT));
+            .resize_with(index + 1, || Request::vacant(NO_SLOT, self.engine));
         self.free = u32::try_from(index)
             .ok()
             .filter(|index| *index < NO_SLOT)

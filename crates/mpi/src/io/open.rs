@@ -58,7 +58,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
             "a file belongs to one group; open it with an intracommunicator",
         ));
     }
-    let comm = comm.dup()?;
+    let comm = comm.dup_in_first()?;
     let path = plain(path);
     let mut hints = Hints::default();
     hints.take(info);
@@ -106,7 +106,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
 /// Takes part in opening a file only to say that this rank cannot: an argument of it is wrong here.
 pub fn refuse_to_open(comm: &Comm, error: Error) {
     if comm.remote_group().is_none()
-        && let Ok(comm) = comm.dup()
+        && let Ok(comm) = comm.dup_in_first()
     {
         // The caller has the error, and a rank that is lost is told by the next call.
         _ = agree::<()>(&comm, Err(error));

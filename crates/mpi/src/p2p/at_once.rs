@@ -21,7 +21,7 @@ impl Comm {
             return false;
         };
         let context = self.context();
-        let shared = self.process().shared();
+        let shared = self.shared();
         shared.try_sending(move |engine| engine.send_at_once(bytes, context, to, tag))
     }
 
@@ -39,7 +39,7 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.peer(rank)?),
         };
-        let shared = self.process().shared();
+        let shared = self.shared();
         let mut engine = shared.try_take()?;
         let met = engine.receive_at_once(into, self.context(), peer, tag.exact());
         shared.let_go(engine);
@@ -70,7 +70,7 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.peer(rank)?),
         };
-        let shared = self.process().shared();
+        let shared = self.shared();
         let group = self.translation();
         let mut engine = shared.try_take()?;
         let request = engine.post_at_once(into, self.context(), peer, tag.exact(), group);
@@ -94,7 +94,6 @@ impl Comm {
     #[must_use]
     pub fn iprobe_in_vain(&self) -> bool {
         let asked = self
-            .process()
             .shared()
             .try_asking(|engine, bell| engine.probe_at_once(bell));
         matches!(asked, Asked::Nothing)
@@ -106,7 +105,7 @@ impl Process {
     #[inline(always)]
     #[must_use]
     pub fn wait_at_once(&self, request: RequestId) -> Option<Received> {
-        let shared = self.shared();
+        let shared = self.shared_of(request);
         let mut engine = shared.try_take()?;
         let received = engine.end_at_once(request);
         shared.let_go(engine);
@@ -118,7 +117,7 @@ impl Process {
     #[must_use]
     pub fn test_at_once(&self, request: RequestId) -> Option<Option<Received>> {
         let test = self
-            .shared()
+            .shared_of(request)
             .try_asking(|engine, bell| engine.test_at_once(request, bell));
         match test {
             Asked::Found(received) => Some(Some(received)),

@@ -3,6 +3,8 @@
 //! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
 //! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as
 //! ended, with the empty status.
+//!
+//! The requests of a list are in one engine as a rule; how it is with several stands in [`apart`](super::apart).
 
 use crate::engine::{Ended, RequestId, RequestList, Status, WaitFor};
 use crate::error::Result;
@@ -19,7 +21,7 @@ impl Process {
         if id == RequestId::DONE {
             return Ok(Status::empty());
         }
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         engine.check_live(id)?;
         engine.finish_unless_held_up(id)
     }
@@ -32,7 +34,7 @@ impl Process {
         if id == RequestId::DONE {
             return Ok(Some(Status::empty()));
         }
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         engine.check_live(id)?;
         if !engine.is_over(id) {
             engine.ask();
@@ -49,7 +51,7 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id.
     pub fn peek(&self, id: RequestId) -> Result<Option<Status>> {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         engine.check_live(id)?;
         if !engine.is_over(id) {
             engine.ask();
@@ -63,10 +65,14 @@ impl Process {
     /// `Request` for a stale id (nothing was waited for); `InStatus` if any of them failed: see the
     /// errors in the statuses.
     pub fn wait_all(&self, list: &mut impl RequestList) -> Result<()> {
-        let mut engine = self.lock();
+        let mut engine =
+            self.lock_of_first((0..list.len()).filter_map(|place| list.request(place)));
         for place in 0..list.len() {
-            if let Some(id) = list.request(place) {
-                engine.check_live(id)?;
+            if let Some(id) = list.request(place)
+                && engine.check_live(id).is_err()
+            {
+                drop(engine);
+                return self.wait_all_apart(list);
             }
         }
         let mut failed = false;
@@ -90,11 +96,16 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_all`].
     pub fn test_all(&self, list: &mut impl RequestList) -> Result<bool> {
-        let mut engine = self.lock();
+        let mut engine =
+            self.lock_of_first((0..list.len()).filter_map(|place| list.request(place)));
         let mut over = true;
         for place in 0..list.len() {
             if let Some(id) = list.request(place) {
-                over &= engine.has_ended(id)?;
+                let Ok(ended) = engine.has_ended(id) else {
+                    drop(engine);
+                    return self.test_all_apart(list);
+                };
+                over &= ended;
             }
         }
         if !over {
@@ -116,8 +127,12 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id; otherwise what that operation ended with, with its place.
     pub fn wait_any(&self, ids: &[Option<RequestId>]) -> Result<Option<(usize, Status)>> {
-        let mut engine = self.lock();
-        let pending = engine.pending(ids)?;
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
+            let ended = self.wait_apart(ids, 1)?;
+            return Ok(ended.and_then(|mut ended| ended.pop()));
+        };
         if pending.is_empty() {
             return Ok(None);
         }
@@ -133,8 +148,14 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_any`].
     pub fn test_any(&self, ids: &[Option<RequestId>]) -> Result<Option<Option<(usize, Status)>>> {
-        let mut engine = self.lock();
-        let pending = engine.pending(ids)?;
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
+            let Some(mut ended) = self.test_apart(ids, 1)? else {
+                return Ok(Some(None));
+            };
+            return Ok(ended.pop().map(Some));
+        };
         if pending.is_empty() {
             return Ok(Some(None));
         }
@@ -153,8 +174,11 @@ impl Process {
     /// # Errors
     /// `Request` for a stale id. Failures of the operations are in their statuses.
     pub fn wait_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
-        let mut engine = self.lock();
-        let pending = engine.pending(ids)?;
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
+            return self.wait_apart(ids, usize::MAX);
+        };
         if pending.is_empty() {
             return Ok(None);
         }
@@ -173,8 +197,11 @@ impl Process {
     /// # Errors
     /// As for [`Self::wait_some`].
     pub fn test_some(&self, ids: &[Option<RequestId>]) -> Result<Option<Ended>> {
-        let mut engine = self.lock();
-        let pending = engine.pending(ids)?;
+        let mut engine = self.lock_of_first(ids.iter().copied().flatten());
+        let Ok(pending) = engine.pending(ids) else {
+            drop(engine);
+            return self.test_apart(ids, usize::MAX);
+        };
         if pending.is_empty() {
             return Ok(None);
         }
@@ -194,7 +221,7 @@ impl Process {
         if id == RequestId::DONE {
             return Ok(());
         }
-        self.lock().cancel(id)
+        self.lock_of(id).cancel(id)
     }
 
     /// `MPI_Request_free`: the operation goes on; its outcome is nobody's any more.
@@ -205,7 +232,7 @@ impl Process {
         if id == RequestId::DONE {
             return Ok(());
         }
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         let kept = engine.detach(id)?;
         drop(engine);
         // It may keep an operation of the program, whose drop is the program's code.
@@ -227,7 +254,7 @@ impl Process {
     /// # Errors
     /// `Request` if it is stale or has ended already.
     pub fn complete_general(&self, id: RequestId) -> Result<()> {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         engine.complete_general(id)?;
         drop(engine);
         // The thread that waits for it may be the one that sleeps on the fabric.
@@ -242,7 +269,7 @@ impl Process {
 
     /// Ends such a request. Whoever waits for it is woken. False if nobody will ask for the outcome.
     pub(crate) fn end_outside(&self, id: RequestId, outcome: Result<u64>) -> bool {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         let awaited = engine.end_outside(id, outcome);
         drop(engine);
         // The thread that waits for it may be the one that sleeps on the fabric.
@@ -252,18 +279,18 @@ impl Process {
 
     /// Whether the program has freed such a request, which had ended with an error, without asking; told once.
     pub(crate) fn take_freed_unread(&self, id: RequestId) -> bool {
-        self.lock().take_freed_unread(id)
+        self.lock_of(id).take_freed_unread(id)
     }
 
     /// Whether the id still names a request (a persistent one does after its end).
     #[must_use]
     pub fn is_live(&self, id: RequestId) -> bool {
-        id == RequestId::DONE || self.lock().check_live(id).is_ok()
+        id == RequestId::DONE || self.lock_of(id).check_live(id).is_ok()
     }
 
     /// The communicator's context of a request, to find its error handler.
     #[must_use]
     pub fn context_of(&self, id: RequestId) -> Option<u32> {
-        self.lock().context_of(id)
+        self.lock_of(id).context_of(id)
     }
 }

@@ -81,7 +81,7 @@ impl Completion {
     pub fn release(mut self) -> bool {
         let live = !std::mem::replace(&mut self.taken, true);
         if live {
-            self.process.lock().forget_waiter(self.id);
+            self.process.lock_of(self.id).forget_waiter(self.id);
         }
         live
     }
@@ -106,7 +106,7 @@ impl Future for Completion {
         assert!(!this.taken, "a future is not polled after its end");
         // The executor's code: not while the engine is held.
         let waker = context.waker().clone();
-        let mut engine = this.process.lock();
+        let mut engine = this.process.lock_of(this.id);
         let mut ended = engine.has_ended(this.id);
         if let Ok(false) = ended {
             engine.look();
@@ -146,7 +146,7 @@ impl Future for Completion {
 impl Drop for Completion {
     fn drop(&mut self) {
         if !self.taken {
-            self.process.lock().forget_waiter(self.id);
+            self.process.lock_of(self.id).forget_waiter(self.id);
             // A stale name was reported by `poll`.
             _ = self.process.free_request(self.id);
         }

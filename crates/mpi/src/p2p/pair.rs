@@ -50,7 +50,7 @@ impl Comm {
         };
         let send = (mode, send.0, to, send.2);
         let receive = (receive.0, from, receive.2.exact());
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.start_pair(self.context(), self.translation(), send, receive)
     }
 }

@@ -25,10 +25,10 @@ impl Comm {
     ) -> Result<RequestId> {
         let context = self.context();
         let Target::Rank(rank) = to else {
-            return self.process().lock().keep_partitioned_nothing(context);
+            return self.lock().keep_partitioned_nothing(context);
         };
         let to = self.target(rank)?;
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.keep_partitioned_send(context, buffer, partitions, to, tag)
     }
 
@@ -45,11 +45,11 @@ impl Comm {
     ) -> Result<RequestId> {
         let context = self.context();
         let Target::Rank(rank) = from else {
-            return self.process().lock().keep_partitioned_nothing(context);
+            return self.lock().keep_partitioned_nothing(context);
         };
         let from = self.target(rank)?;
         let named = (context, self.translation());
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.keep_partitioned_receive(named, buffer, partitions, from, tag)
     }
 }
@@ -62,11 +62,11 @@ impl Process {
     /// `Request` if the request is no partitioned send or not under way; `Arg` for partitions that are none, or that are
     /// ready already: none of them is made ready then.
     pub fn ready(&self, id: RequestId, partitions: Range<u32>) -> Result<()> {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         engine.ready(id, partitions)?;
         if engine.is_driven() {
             // The thread that waits for the request may be the one that sleeps on the fabric.
-            self.ring();
+            self.shared_of(id).bell().ring();
         }
         Ok(())
     }
@@ -76,7 +76,7 @@ impl Process {
     /// # Errors
     /// `Request` if the request is no partitioned receive; `Arg` for a partition that is none.
     pub fn has_arrived(&self, id: RequestId, partition: u32) -> Result<bool> {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of(id);
         if engine.has_arrived(id, partition)? {
             return Ok(true);
         }

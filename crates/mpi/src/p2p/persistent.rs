@@ -50,7 +50,7 @@ impl Comm {
 
     /// An inactive request for an operation.
     pub(crate) fn keep(&self, operation: PersistentOperation) -> Result<RequestId> {
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.keep(self.context(), self.translation(), operation)
     }
 }
@@ -62,7 +62,7 @@ impl Process {
     /// `Request` if it is stale, not persistent or under way; otherwise what the operation could not begin
     /// for. The request is inactive then.
     pub fn start(&self, id: RequestId) -> Result<()> {
-        self.lock().start(id)
+        self.lock_of(id).start(id)
     }
 
     /// `MPI_Startall`: starts all, also if one cannot be: others may wait for them.
@@ -71,9 +71,12 @@ impl Process {
     /// `Request` if any is stale, not persistent or under way: none is started then. Otherwise that of the
     /// first that could not be started, which is inactive; see [`Self::start`].
     pub fn start_all(&self, ids: &[RequestId]) -> Result<()> {
-        let mut engine = self.lock();
+        let mut engine = self.lock_of_first(ids.iter().copied());
         for id in ids {
-            engine.check_startable(*id)?;
+            if engine.check_startable(*id).is_err() {
+                drop(engine);
+                return self.start_all_apart(ids);
+            }
         }
         let mut outcome = Ok(());
         for id in ids {

@@ -6,7 +6,7 @@ use super::{Source, TagPattern};
 use crate::Status;
 use crate::buffer::Buffer;
 use crate::comm::Comm;
-use crate::engine::{Engine, Outcome, Probe, RequestId, Unexpected, WaitFor, outcome_of};
+use crate::engine::{Engine, Guard, Outcome, Probe, RequestId, Unexpected, WaitFor, outcome_of};
 use crate::error::Result;
 use crate::group::Group;
 use crate::process::Process;
@@ -29,11 +29,10 @@ impl Message {
 
 /// Waits for what `look` finds, or until nobody is left to send it.
 fn wait<T>(
-    process: &Process,
+    mut engine: Guard<'_>,
     probe: &Probe,
     look: impl Fn(&Probe, &mut Engine) -> Option<T>,
 ) -> Result<T> {
-    let mut engine = process.lock();
     engine.wait_for(WaitFor::Probe(probe), |engine| {
         let found = look(probe, engine).map(Ok);
         found.or_else(|| probe.lost(engine).map(Err))
@@ -42,11 +41,10 @@ fn wait<T>(
 
 /// Looks twice: progress may bring it.
 fn try_now<T>(
-    process: &Process,
+    mut engine: Guard<'_>,
     probe: &Probe,
     look: impl Fn(&Probe, &mut Engine) -> Option<T>,
 ) -> Result<Option<T>> {
-    let mut engine = process.lock();
     let found = look(probe, &mut engine).or_else(|| {
         engine.ask();
         look(probe, &mut engine)
@@ -87,7 +85,7 @@ impl Comm {
         let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Status::null());
         };
-        let outcome = wait(self.process(), &probe, Probe::peek)?;
+        let outcome = wait(self.lock(), &probe, Probe::peek)?;
         Ok(self.status_of(&outcome))
     }
 
@@ -99,7 +97,7 @@ impl Comm {
         let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Some(Status::null()));
         };
-        let found = try_now(self.process(), &probe, Probe::peek)?;
+        let found = try_now(self.lock(), &probe, Probe::peek)?;
         Ok(found.map(|outcome| self.status_of(&outcome)))
     }
 
@@ -112,7 +110,7 @@ impl Comm {
         let Some(probe) = self.probe_of(from, tag)? else {
             return Ok((None, Status::null()));
         };
-        let message = wait(self.process(), &probe, Probe::take)?;
+        let message = wait(self.lock(), &probe, Probe::take)?;
         Ok(self.detached(message))
     }
 
@@ -128,7 +126,7 @@ impl Comm {
         let Some(probe) = self.probe_of(from, tag)? else {
             return Ok(Some((None, Status::null())));
         };
-        let found = try_now(self.process(), &probe, Probe::take)?;
+        let found = try_now(self.lock(), &probe, Probe::take)?;
         Ok(found.map(|message| self.detached(message)))
     }
 
@@ -156,7 +154,8 @@ impl Process {
             context,
             group,
         } = message;
-        self.lock()
+        self.engine_of(context)
+            .lock()
             .start_probed_receive(message, buffer, context, group)
     }
 

@@ -21,7 +21,7 @@ impl Comm {
             Source::Rank(rank) => Some(self.target(rank)?),
         };
         let (context, tag) = (self.context(), tag.exact());
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         let Some(message) = engine.take_unexpected(context, from, tag) else {
             let request = engine.start_receive(buffer, context, from, tag, self.translation())?;
             return engine.finish(request);
@@ -45,12 +45,12 @@ impl Comm {
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
         let from = match from {
             Source::Null => {
-                return self.process().lock().start_null_receive(self.context());
+                return self.lock().start_null_receive(self.context());
             }
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         engine.start_receive(
             buffer,
             self.context(),

@@ -21,7 +21,7 @@ impl Comm {
             return self.check_usable();
         };
         let to = self.target(rank)?;
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         if mode == SendMode::Buffered {
             return engine
                 .start_buffered(buffer, self.context(), to, tag)
@@ -39,7 +39,7 @@ impl Comm {
     /// As for [`Self::send`].
     #[inline]
     pub fn isend(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<RequestId> {
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         let context = self.context();
         let Target::Rank(rank) = to else {
             engine.check_usable(context)?;
@@ -69,7 +69,7 @@ impl Comm {
             Target::Rank(rank) => Some(self.target(rank)?),
         };
         let incoming = self.irecv(receive.0, receive.1, receive.2)?;
-        let mut engine = self.process().lock();
+        let mut engine = self.lock();
         let outgoing = match to {
             None => Ok(None),
             Some(to) => engine.start_send(SendMode::Standard, send.0, self.context(), to, send.2),

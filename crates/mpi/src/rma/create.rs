@@ -69,7 +69,7 @@ impl Window {
             ));
         }
         let info = hints::of_new(flavor, info)?;
-        let comm = comm.dup()?;
+        let comm = comm.dup_in_first()?;
         let size = match allocation {
             Allocation::OfProgram(region) => region.len(),
             Allocation::OfWeft(size) => size,

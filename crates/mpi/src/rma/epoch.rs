@@ -473,7 +473,9 @@ mod tests {
         let plain = Assertion::default();
         assert!(refused(epoch.check_operation(0)) && refused(epoch.check_flush(None)));
         assert!(refused(epoch.started()) && refused(epoch.posted("MPI_Win_wait")));
-        assert!(refused(epoch.locked(0, "MPI_Win_unlock")) && refused(epoch.locked_all().map(drop)));
+        assert!(
+            refused(epoch.locked(0, "MPI_Win_unlock")) && refused(epoch.locked_all().map(drop))
+        );
         // A fence begins nothing before an operation.
         epoch.begin_fence().unwrap();
         epoch.end_fence(plain);

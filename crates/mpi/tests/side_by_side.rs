@@ -1,0 +1,533 @@
+//! Communicators of several channels: each rank has several engines, and is one rank all the same.
+//!
+//! `WEFT_SEEDS=1000` plays so many random programs of 24 threads on each fabric.
+
+mod common;
+
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{over, pattern};
+use rand::rngs::StdRng;
+use rand::{Rng as _, SeedableRng};
+use weft_atomic::{AtomicU32, Ordering};
+use weft_fabric::{Bell, Fabric, forward_bell, forward_fabric};
+use weft_fabric_local::Local;
+use weft_fabric_shm::{Options, Shm, Use};
+use weft_mpi::coll::{self, Members};
+use weft_mpi::waits::RankWaits;
+use weft_mpi::{Comm, ErrorClass, Process, RequestId, SendMode, Source, TagPattern, Target};
+
+/// Beyond what goes with its envelope.
+const LARGE: usize = 300_000;
+
+fn run<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
+    std::thread::scope(|scope| {
+        for endpoint in endpoints {
+            scope.spawn(move || {
+                let process = Process::new(Box::new(endpoint));
+                process.let_threads_call_at_once();
+                rank(Arc::clone(&process));
+                process.finish().unwrap();
+            });
+        }
+    });
+}
+
+/// Runs `rank` as so many ranks whose threads call at once, over fabrics of so many channels. It must end.
+fn side_by_side(ranks: u32, channels: u32, rank: impl Fn(Arc<Process>) + Send + Sync + 'static) {
+    let rank = Arc::new(rank);
+    let within = |play: Box<dyn FnOnce() + Send>| {
+        let (said, heard) = mpsc::channel();
+        let played = std::thread::spawn(move || {
+            play();
+            said.send(()).unwrap();
+        });
+        match heard.recv_timeout(Duration::from_secs(100)) {
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it stands still"),
+            _ => played.join().unwrap(),
+        }
+    };
+    let play = Arc::clone(&rank);
+    within(Box::new(move || {
+        run(Local::group_with_channels(ranks as usize, channels), &*play);
+    }));
+    for cross_memory in [Use::Auto, Use::Off] {
+        let options = Options {
+            cross_memory,
+            ..Options::default()
+        };
+        let play = Arc::clone(&rank);
+        within(Box::new(move || {
+            let group = Shm::group_with_channels(ranks, channels, &options);
+            run(group.expect("a memory file"), &*play);
+        }));
+    }
+}
+
+fn send(comm: &Comm, to: u32, tag: i32, mut data: Vec<u8>) {
+    let buffer = over(&mut data);
+    comm.send(SendMode::Standard, buffer, Target::Rank(to), tag)
+        .unwrap();
+}
+
+fn receive(comm: &Comm, from: u32, tag: i32, length: usize) -> Vec<u8> {
+    let mut room = vec![0; length];
+    let tag = TagPattern::Exact(tag);
+    comm.recv(over(&mut room), Source::Rank(from), tag).unwrap();
+    room
+}
+
+fn barrier(comm: &Comm) {
+    comm.run(coll::barrier(&Members::of(comm)).unwrap())
+        .unwrap();
+}
+
+#[test]
+fn communicators_take_turns_among_the_channels() {
+    side_by_side(3, 2, |process| {
+        let world = process.world();
+        let comms: Vec<_> = (0..4).map(|_| world.dup().unwrap()).collect();
+        let half = world.split(Some((world.rank() % 2).cast_signed()), 0);
+        let half = half.unwrap().expect("it has a color");
+        let me = world.rank();
+        let (right, left) = ((me + 1) % 3, (me + 2) % 3);
+        let mut engines = Vec::new();
+        for (number, comm) in comms.iter().enumerate() {
+            let mut data = pattern(1000, number);
+            let mut room = vec![0; 1000];
+            let tag = TagPattern::Exact(5);
+            let incoming = comm.irecv(over(&mut room), Source::Rank(left), tag);
+            let outgoing = comm.isend(
+                SendMode::Synchronous,
+                over(&mut data),
+                Target::Rank(right),
+                5,
+            );
+            let (incoming, outgoing) = (incoming.unwrap(), outgoing.unwrap());
+            engines.push(incoming.generation() % 4);
+            process.wait(outgoing).unwrap();
+            process.wait(incoming).unwrap();
+            assert_eq!(room, pattern(1000, number));
+            for _ in 0..6 {
+                barrier(comm);
+            }
+        }
+        assert_eq!(engines, [1, 0, 1, 0], "in turn among two channels");
+        barrier(&half);
+        // What is made of one in another channel is a communicator like others.
+        let again = comms[0].dup().unwrap();
+        barrier(&again);
+        let group = Arc::clone(comms[0].group());
+        let made = comms[2].create_group(&group, 7).unwrap().unwrap();
+        send(&made, me, 1, vec![3; 20]);
+        assert_eq!(receive(&made, me, 1, 20), [3; 20]);
+        assert_eq!(process.unexpected_messages(), 0);
+    });
+}
+
+#[test]
+fn who_is_blocked_in_one_engine_goes_on_with_the_others() {
+    side_by_side(2, 3, |process| {
+        let world = process.world();
+        let comms = [world.dup().unwrap(), world.dup().unwrap(), world];
+        // What is begun on one is waited for by the other before it answers on another.
+        let pairs = [(0, 1), (1, 0), (2, 0), (0, 2)];
+        let ways = pairs
+            .iter()
+            .flat_map(|pair| [0, 1, 2].map(|way| (*pair, way)));
+        for ((begun, awaited), way) in ways {
+            let (begun, awaited) = (&comms[begun], &comms[awaited]);
+            if process.me().0 == 0 {
+                let mut data = pattern(LARGE, 1);
+                let mut small: Vec<Vec<u8>> = (0..1000).map(|number| pattern(9, number)).collect();
+                let to = Target::Rank(1);
+                let large = begun.isend(SendMode::Standard, over(&mut data), to, 1);
+                let many: Vec<_> = small
+                    .iter_mut()
+                    .map(|one| begun.isend(SendMode::Standard, over(one), to, 2).unwrap())
+                    .collect();
+                let mut room = [0; 4];
+                let tag = TagPattern::Exact(3);
+                match way {
+                    0 => assert_eq!(receive(awaited, 1, 3, 4), [4; 4]),
+                    1 => {
+                        let incoming = awaited.irecv(over(&mut room), Source::Any, tag).unwrap();
+                        while process.test(incoming).unwrap().is_none() {}
+                    }
+                    _ => {
+                        let incoming = awaited.irecv(over(&mut room), Source::Any, tag).unwrap();
+                        // As the entry points ask.
+                        while process.test_at_once(incoming) == Some(None) {}
+                        while process.is_live(incoming) && process.test(incoming).unwrap().is_none()
+                        {
+                        }
+                    }
+                }
+                process.wait(large.unwrap()).unwrap();
+                many.into_iter().for_each(|one| {
+                    process.wait(one).unwrap();
+                });
+            } else {
+                assert_eq!(receive(begun, 0, 1, LARGE), pattern(LARGE, 1));
+                for number in 0..1000 {
+                    assert_eq!(receive(begun, 0, 2, 9), pattern(9, number));
+                }
+                send(awaited, 0, 3, vec![4; 4]);
+            }
+        }
+    });
+}
+
+#[test]
+fn lists_of_requests_of_several_engines_are_lists_as_others() {
+    side_by_side(2, 3, |process| {
+        let world = process.world();
+        let comms = [world.dup().unwrap(), world.dup().unwrap(), world.clone()];
+        let other = 1 - world.rank();
+        for round in 0..30 {
+            let mut rooms = vec![vec![0; 40]; 9];
+            let ids: Vec<Option<RequestId>> = rooms
+                .iter_mut()
+                .zip(comms.iter().cycle())
+                .zip(0..)
+                .map(|((room, comm), tag)| {
+                    let tag = TagPattern::Exact(tag);
+                    Some(comm.irecv(over(room), Source::Rank(other), tag).unwrap())
+                })
+                .collect();
+            let (mut left, mut statuses) = (ids.clone(), Vec::new());
+            assert!(!process.test_all(&mut (&left[..], &mut statuses)).unwrap());
+            assert_eq!(process.test_any(&left).unwrap(), None);
+            assert_eq!(process.test_some(&left).unwrap(), Some(Vec::new()));
+            barrier(&world);
+            let part = |tags: std::ops::Range<usize>| {
+                for tag in tags {
+                    send(&comms[tag % 3], other, tag as i32, pattern(40, tag + round));
+                }
+            };
+            part(0..5);
+            if round % 2 == 0 {
+                let (place, status) = process.wait_any(&left).unwrap().expect("under way");
+                assert_eq!(status.tag, place as i32);
+                left[place] = None;
+                while left[..5].iter().any(Option::is_some) {
+                    for (place, status) in process.wait_some(&left).unwrap().expect("under way") {
+                        assert_eq!((status.tag, status.bytes), (place as i32, 40));
+                        left[place] = None;
+                    }
+                }
+            }
+            part(5..9);
+            let mut statuses = Vec::new();
+            process.wait_all(&mut (&left[..], &mut statuses)).unwrap();
+            for (tag, room) in rooms.iter().enumerate() {
+                assert_eq!(*room, pattern(40, tag + round));
+            }
+            assert_eq!(process.wait_any(&[None, None]).unwrap(), None);
+            let stale = process.wait_all(&mut (&ids[..], &mut Vec::new()));
+            assert_eq!(stale.unwrap_err().class(), ErrorClass::Request);
+            // Also what names an engine that was never opened.
+            let strange = [ids[0], Some(RequestId::new(5, 3)), ids[2]];
+            let stale = process.wait_any(&strange).unwrap_err();
+            assert_eq!(stale.class(), ErrorClass::Request);
+            let stale = process.test_some(&strange).unwrap_err();
+            assert_eq!(stale.class(), ErrorClass::Request);
+            barrier(&world);
+        }
+    });
+}
+
+#[test]
+fn threads_enter_collectives_of_different_communicators_in_different_orders() {
+    const THREADS: usize = 4;
+    side_by_side(3, 3, |process| {
+        let world = process.world();
+        let comms: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+        std::thread::scope(|scope| {
+            for (number, comm) in comms.iter().enumerate() {
+                let me = world.rank() as usize;
+                scope.spawn(move || {
+                    // One waits for its like at other ranks, which begin later and later.
+                    for round in 0..40 {
+                        if (round + number + me).is_multiple_of(5) {
+                            std::thread::yield_now();
+                        }
+                        barrier(comm);
+                    }
+                });
+            }
+        });
+        assert_eq!(process.live_requests(), 0);
+    });
+}
+
+/// One thread of a rank and its like at the other rank, which draws the same.
+fn pair(process: &Arc<Process>, parent: &Arc<Comm>, seed: u64) {
+    let mut random = StdRng::seed_from_u64(seed);
+    let (me, other) = (parent.rank(), 1 - parent.rank());
+    let mut comm = parent.dup().unwrap();
+    for step in 0..60_usize {
+        let first = random.random_range(0..2) == me;
+        let tag = random.random_range(0..4);
+        let length = [0, 8, 500, 9_000, 70_000][random.random_range(0..5)];
+        match random.random_range(0..12) {
+            0 => {
+                let made = comm.dup().unwrap();
+                comm.drop_messages();
+                comm = made;
+            }
+            1 => barrier(&comm),
+            2 => {
+                // A receive that nobody sends for is taken back.
+                let mut room = [0; 8];
+                let never = TagPattern::Exact(99);
+                let request = comm.irecv(over(&mut room), Source::Any, never).unwrap();
+                process.cancel(request).unwrap();
+                assert!(process.wait(request).unwrap().cancelled);
+            }
+            3 if !first => {
+                let status = comm.probe(Source::Any, TagPattern::Any).unwrap();
+                assert_eq!((status.tag, status.bytes), (tag, length as u64));
+                assert_eq!(receive(&comm, other, tag, length), pattern(length, step));
+            }
+            4 => {
+                let mut data = pattern(length, step);
+                let mut room = vec![0; length];
+                let tag_of = TagPattern::Exact(tag);
+                let incoming = comm.irecv(over(&mut room), Source::Any, tag_of).unwrap();
+                let outgoing = comm
+                    .isend(
+                        SendMode::Standard,
+                        over(&mut data),
+                        Target::Rank(other),
+                        tag,
+                    )
+                    .unwrap();
+                process.wait(incoming).unwrap();
+                process.wait(outgoing).unwrap();
+                assert_eq!(room, pattern(length, step));
+            }
+            _ if first => send(&comm, other, tag, pattern(length, step)),
+            _ => assert_eq!(receive(&comm, other, tag, length), pattern(length, step)),
+        }
+    }
+}
+
+#[test]
+fn twenty_four_threads_do_what_they_draw() {
+    const THREADS: u64 = 12;
+    let seeds = std::env::var("WEFT_SEEDS").ok();
+    let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(2);
+    for seed in 0..seeds {
+        side_by_side(2, 3, move |process| {
+            let world = process.world();
+            let parents: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
+            std::thread::scope(|scope| {
+                for (parent, number) in parents.iter().zip(0..) {
+                    let process = &process;
+                    scope.spawn(move || pair(process, parent, seed * THREADS + number));
+                }
+            });
+            assert_eq!(process.live_requests(), 0);
+            assert_eq!(process.unexpected_messages(), 0);
+        });
+    }
+}
+
+#[test]
+fn fibers_of_one_worker_wait_in_several_engines() {
+    side_by_side(2, 3, |process| {
+        let world = process.world();
+        let comms = [world.dup().unwrap(), world.dup().unwrap(), world.clone()];
+        let other = 1 - world.rank();
+        let config = weft_fiber::Config {
+            workers: 1,
+            ..Default::default()
+        };
+        let runtime = weft_fiber::Runtime::new(config).unwrap();
+        let fibers: Vec<_> = (0..12_usize)
+            .map(|number| {
+                let comm = comms[number % 3].clone();
+                let me = world.rank();
+                let fiber = weft_fiber::Builder::new().spawn_on(&runtime, move || {
+                    let tag = number as i32;
+                    for step in 0..30 {
+                        if (step + number).is_multiple_of(2) == (me == 0) {
+                            send(&comm, other, tag, pattern(64, step));
+                        } else {
+                            assert_eq!(receive(&comm, other, tag, 64), pattern(64, step));
+                        }
+                    }
+                });
+                fiber.unwrap()
+            })
+            .collect();
+        for fiber in fibers {
+            fiber.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn buffered_messages_of_all_engines_are_flushed() {
+    side_by_side(2, 2, |process| {
+        let world = process.world();
+        let comms = [world.dup().unwrap(), world.clone()];
+        process.attach_buffer(1 << 20);
+        if world.rank() == 0 {
+            for comm in &comms {
+                let mut data = pattern(LARGE, 2);
+                let buffer = over(&mut data);
+                comm.send(SendMode::Buffered, buffer, Target::Rank(1), 0)
+                    .unwrap();
+            }
+            let request = process.begin_flush_of(None, |_| true).unwrap();
+            assert_eq!(process.test(request).unwrap(), None);
+            barrier(&world);
+            process.wait(request).unwrap();
+            process.flush_buffer();
+        } else {
+            barrier(&world);
+            for comm in &comms {
+                assert_eq!(receive(comm, 0, 0, LARGE), pattern(LARGE, 2));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_loss_ends_what_waits_in_every_engine() {
+    let mut group = Local::group_with_channels(2, 2);
+    let lost = group.pop().expect("two");
+    let process = Process::new(Box::new(group.pop().expect("two")));
+    process.let_threads_call_at_once();
+    let (tell, told) = mpsc::channel();
+    let other = std::thread::spawn(move || {
+        let process = Process::new(Box::new(lost));
+        let world = process.world();
+        let apart = world.dup().unwrap();
+        told.recv().unwrap();
+        drop((world, apart));
+        process.release();
+        panic!("this rank is lost");
+    });
+    let world = process.world();
+    let apart = world.dup().unwrap();
+    std::thread::scope(|scope| {
+        for comm in [&world, &apart] {
+            scope.spawn(|| {
+                let mut room = [0; 4];
+                let from = Source::Rank(1);
+                let error = comm
+                    .recv(over(&mut room), from, TagPattern::Any)
+                    .expect_err("it is lost");
+                assert_eq!(error.class(), ErrorClass::ProcFailed);
+            });
+        }
+        tell.send(()).unwrap();
+    });
+    assert!(other.join().is_err());
+}
+
+/// An endpoint, in each channel, whose bells tell of inquiries.
+struct Inquired {
+    inner: Box<dyn Fabric>,
+    inquiry: Arc<AtomicU32>,
+    bells: Arc<Mutex<Vec<Arc<dyn Bell>>>>,
+}
+
+struct InquiredBell {
+    inner: Arc<dyn Bell>,
+    inquiry: Arc<AtomicU32>,
+}
+
+impl Bell for InquiredBell {
+    forward_bell!(self => self.inner; prepare, cancel, wait, ring, load, yield_core, shares_core, change_core,
+        polls_per_clock_read);
+
+    fn inquiry(&self) -> u32 {
+        self.inquiry.load(Ordering::Acquire)
+    }
+
+    fn ring_as_well(&self, channel: Option<u32>) {
+        self.inner.ring_as_well(channel);
+    }
+}
+
+impl Fabric for Inquired {
+    forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, poll, grant,
+        offer, revoke, get, put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared,
+        attach_shared, is_asleep, wake, is_flushed, traffic, farewell, channels);
+
+    fn bell(&self) -> Arc<dyn Bell> {
+        Arc::new(InquiredBell {
+            inner: self.inner.bell(),
+            inquiry: Arc::clone(&self.inquiry),
+        })
+    }
+
+    fn open_channel(&mut self, number: u32) -> weft_fabric::Result<Box<dyn Fabric>> {
+        let inner = self.inner.open_channel(number)?;
+        self.bells.lock().unwrap().push(inner.bell());
+        Ok(Box::new(Self {
+            inner,
+            inquiry: Arc::clone(&self.inquiry),
+            bells: Arc::clone(&self.bells),
+        }))
+    }
+}
+
+#[test]
+fn all_that_wait_in_any_engine_are_told_at_once() {
+    let endpoint = Local::group_with_channels(1, 3).pop().expect("one");
+    let inquiry = Arc::new(AtomicU32::new(0));
+    let bells = Arc::new(Mutex::new(vec![endpoint.bell()]));
+    let process = Process::new(Box::new(Inquired {
+        inner: Box::new(endpoint),
+        inquiry: Arc::clone(&inquiry),
+        bells: Arc::clone(&bells),
+    }));
+    process.let_threads_call_at_once();
+    let (tell, told) = mpsc::channel::<RankWaits>();
+    process.hear_waits(move |waits| tell.send(waits).unwrap());
+    let world = process.world();
+    let comms = [world.dup().unwrap(), world.dup().unwrap(), world.clone()];
+    let inquire = |number: u32| {
+        inquiry.store(number, Ordering::Release);
+        bells.lock().unwrap().iter().for_each(|bell| bell.ring());
+        loop {
+            let answer = told
+                .recv_timeout(Duration::from_secs(60))
+                .expect("an answer");
+            if answer.inquiry == number {
+                return answer;
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for comm in &comms[..2] {
+            for tag in 0..2 {
+                scope.spawn(move || receive(comm, 0, tag, 4));
+            }
+        }
+        // Until all of them wait, others are at work.
+        let mut number = 2;
+        let mut answer = inquire(number);
+        while answer.waits.len() < 4 {
+            number += 2;
+            answer = inquire(number);
+        }
+        let contexts: std::collections::BTreeSet<u32> = answer.contexts().collect();
+        assert_eq!(contexts.len(), 2, "{answer:?}");
+        let again = inquire(number + 2);
+        assert_eq!(again.activity, answer.activity, "nothing has happened");
+        assert_eq!(again.waits.len(), 4);
+        for comm in &comms[..2] {
+            for tag in 0..2 {
+                send(comm, 0, tag, vec![0; 4]);
+            }
+        }
+    });
+}

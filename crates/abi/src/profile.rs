@@ -155,8 +155,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     }
     let timed = recorder.timeline || frame.arrival != u64::MAX || area.is_due(site);
     // SAFETY: as above.
-    let plain = !timed && unsafe { knows_its_source(call, frame) };
-    let token = Token::new(area.number, site, timed, plain);
+    let plain = !timed && recorder.slices.are_whole() && unsafe { knows_its_source(call, frame) };
+    let slice = recorder.slices.number();
+    let token = Token::new(area.number, site, (timed, plain), slice);
     frame.token = token.0;
     area::set_current(token);
     if plain {
@@ -457,7 +458,7 @@ impl Recorder {
 
 impl WaitListener for Recorder {
     fn begun(&self) -> BegunWait {
-        let token = area::begin_wait();
+        let token = area::begin_wait(&self.slices);
         BegunWait {
             call: token.0 as usize,
             time: match token {

@@ -87,12 +87,24 @@ fn a_killed_rank_is_named() {
     let ended = run(
         start
             .args(["--fabric", "ofi:tcp", "-n", "3"])
-            .arg(program)
+            .arg(&program)
             .arg("2000"),
         LIMIT,
     );
     assert!(ended.code() != Some(0), "{ended:?}");
     assert!(ended.err.contains("rank 2"), "{ended:?}");
+    // Where the job goes on, those that live are told, and wait for nobody.
+    let mut start = tool("mpiexec");
+    start.args(["--on-death=report", "--timeout=60", "--fabric", "ofi:tcp"]);
+    let ended = run(start.args(["-n", "3"]).arg(&program).arg("2000"), LIMIT);
+    assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+    for rank in 0..2 {
+        let known = ["success", "error"].iter().any(|end| {
+            let line = format!("rank {rank}: {end}, 0 bytes wrong");
+            ended.out.contains(&line)
+        });
+        assert!(known, "{ended:?}");
+    }
 }
 
 fn fails(environment: &[(&str, &str)], options: &[&str], said: &[&str]) {

@@ -6,7 +6,7 @@
 //!       ── Serving   transfers that others have asked for
 //!       ── Asked     transfers that others were asked for
 //!       ── Loopback  what it sends to itself
-//!       ── Vigil     who has died: libfabric does not tell
+//!       ── Liveness     who has died: libfabric does not tell
 //! ```
 
 use std::collections::VecDeque;
@@ -26,10 +26,10 @@ use weft_sys::clock;
 use crate::asked::{Asked, MOST, Transfer};
 use crate::libfabric::device::{Access, Event, RemoteMemory};
 use crate::links::Answer;
+use crate::liveness::Liveness;
 use crate::mail::Mail;
 use crate::opening::DATA;
 use crate::serving::Serving;
-use crate::vigil::Vigil;
 use crate::wire::{Ask, End, HEADER, Kind, Outcome};
 
 /// Transfers of so many bytes travel in the message that asks or answers.
@@ -58,7 +58,7 @@ pub struct Ofi {
     bell: Arc<NetworkBell>,
     /// Nothing has come since the provider said that one may sleep.
     may_sleep: bool,
-    vigil: Option<Vigil>,
+    liveness: Option<Liveness>,
     route: &'static str,
     /// For small transfers.
     scratch: Vec<u8>,
@@ -80,7 +80,7 @@ impl Ofi {
             unposted: Vec::new(),
             bell,
             may_sleep: false,
-            vigil: None,
+            liveness: None,
             route: route(provider),
             scratch: Vec::new(),
         }
@@ -92,8 +92,8 @@ impl Ofi {
     /// # Errors
     /// [`FabricError::System`] if the system refuses to watch it.
     pub fn watched_by(mut self, tcp: Tcp) -> Result<Self> {
-        let vigil = Vigil::new(tcp, &self.bell);
-        self.vigil = Some(vigil.map_err(|error| FabricError::System {
+        let liveness = Liveness::new(tcp, &self.bell);
+        self.liveness = Some(liveness.map_err(|error| FabricError::System {
             what: format!("nothing to watch connections with: {error}"),
         })?);
         Ok(self)
@@ -127,8 +127,8 @@ impl Ofi {
         }
         found += self.serving.advance(&mut self.mail);
         found += self.mail.advance();
-        if let Some(vigil) = &mut self.vigil {
-            found += vigil.look(&mut self.mail, &self.bell);
+        if let Some(liveness) = &mut self.liveness {
+            found += liveness.look(&mut self.mail, &self.bell);
         }
         found += self.report(sink);
         if !self.unposted.is_empty() {
@@ -154,7 +154,7 @@ impl Ofi {
                         true
                     }
                 };
-            let rest = self.vigil.as_ref().map_or(u64::MAX, Vigil::due);
+            let rest = self.liveness.as_ref().map_or(u64::MAX, Liveness::due);
             self.bell.is_due_at(if may { rest } else { 0 });
             self.may_sleep = may;
         } else if self.may_sleep && found > 0 {
@@ -658,7 +658,7 @@ impl Fabric for Ofi {
         if !flushed {
             self.retry_soon();
         }
-        let watched = self.vigil.as_mut().is_none_or(Vigil::is_flushed);
+        let watched = self.liveness.as_mut().is_none_or(Liveness::is_flushed);
         flushed && watched
     }
 
@@ -692,8 +692,8 @@ impl Fabric for Ofi {
             }
         }
         self.mail.advance();
-        if let Some(vigil) = &mut self.vigil {
-            vigil.farewell();
+        if let Some(liveness) = &mut self.liveness {
+            liveness.farewell();
         }
     }
 }

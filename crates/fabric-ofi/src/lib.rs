@@ -16,7 +16,7 @@
 //! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
 //! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts, passes |
 //! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
-//! | `vigil` | who has died: connections of TCP that carry nothing else |
+//! | `liveness` | who has died: connections of TCP that carry nothing else |
 //! | `wire` | headers and bodies: bytes and their checks |
 //! | `libfabric` | the library: the one place that calls it |
 //!
@@ -40,10 +40,10 @@ mod endpoint;
 #[allow(unsafe_code)]
 mod libfabric;
 mod links;
+mod liveness;
 mod mail;
 mod opening;
 mod serving;
-mod vigil;
 pub mod wire;
 
 pub use card::{Card, CardError, LONGEST};

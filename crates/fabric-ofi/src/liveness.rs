@@ -1,4 +1,4 @@
-//! Vigil: who of the peers has died. An endpoint of TCP with the same members has a connection with each peer that
+//! Liveness of peers: an endpoint of TCP with the same members has a connection with each peer that
 //! messages are exchanged with; its loss is theirs.
 //!
 //! An endpoint of libfabric has no connections: of a peer that dies nothing is heard unless something is sent to it that fails, and
@@ -20,7 +20,7 @@ const LOOKS: u32 = 256;
 const HERE: SyncKey = SyncKey(0);
 
 /// The connections.
-pub struct Vigil {
+pub struct Liveness {
     tcp: Tcp,
     bell: Arc<NetworkBell>,
     /// How many of the begun links have a connection, or are getting one.
@@ -28,7 +28,7 @@ pub struct Vigil {
     looks: u32,
 }
 
-impl Vigil {
+impl Liveness {
     /// By this endpoint; `outer` is rung by it, too.
     pub fn new(tcp: Tcp, outer: &NetworkBell) -> io::Result<Self> {
         let bell = tcp.network_bell();

@@ -22,7 +22,7 @@
 //! | `session` | what is shared with one peer whichever connection carries it; its life, as one enum |
 //! | `outgoing`, `ring` | what is to be sent, and kept until the peer has processed it |
 //! | `portal`, `grants` | bulk data: lent, asked for, and offered before that |
-//! | `link` | one connection: bytes in and out |
+//! | `link`, `sealed` | one connection: bytes in and out |
 //! | `wire` | frames, hello: bytes and their checks |
 //! | `loopback` | what a rank sends to itself |
 //! | `card` | addresses, as they are told |
@@ -35,7 +35,8 @@
 //! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the
 //! job's key. A connection that breaks is made anew and loses and doubles nothing, if that succeeds
 //! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
-//! transfer is not copied on its way out or in, unless it is encrypted or comes before it is asked for.
+//! transfer is not copied on its way out or in but by the kernel and the cipher, unless it comes before it is
+//! asked for.
 //!
 //! # What is merely true today
 //! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers
@@ -69,6 +70,7 @@ mod outgoing;
 mod peers;
 pub mod portal;
 mod ring;
+mod sealed;
 mod session;
 #[cfg(test)]
 mod simulated;

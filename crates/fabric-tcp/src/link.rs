@@ -4,25 +4,23 @@
 //! ```text
 //!   plain    socket ──────────────────────────────► buffer ─► frames
 //!                └─ while a chunk lands: straight into the memory it is for
-//!   sealed   socket ─► raw, records opened there ──► buffer ─► frames
-//!                └─ while a chunk lands: from there into the memory it is for
+//!   sealed   socket ─► records, opened from there ─► buffer ─► frames
+//!                └─ while a chunk lands: opened into the memory it is for
 //! ```
 
 use std::io;
 
-use weft_secure::{Channel, LENGTH, Opener, RECORD, Sealer, TAG};
+use weft_secure::{Channel, RECORD, TAG};
 use weft_sys::Region;
 use weft_sys::socket::SendSlice;
 
 use crate::network::{EventSource, Poller, Stream};
+use crate::sealed::Sealed;
 use crate::sockets::is_silence;
 use crate::wire::{CHUNK_HEAD, ChunkHead, FrameKind, HEADER, Header, Malformed, TransferKind};
 
 /// Bytes that are read at once: more than the longest message.
 const BUFFER: usize = 256 << 10;
-
-/// Sealed bytes that are held: several records.
-const RAW: usize = 4 * (RECORD + TAG + LENGTH);
 
 /// Where the bytes of a chunk go.
 #[derive(Clone, Copy, Debug)]
@@ -100,40 +98,6 @@ impl From<&io::Error> for Failure {
     }
 }
 
-struct Sealed {
-    sealer: Sealer,
-    opener: Opener,
-    /// Sealed bytes that came: from `start` to `end`, records not yet whole.
-    raw: Box<[u8]>,
-    start: usize,
-    end: usize,
-    /// Sealed bytes that are to be sent: those of `out` from `at` to `filled`. What is behind is not cleared,
-    /// which would take as long as to copy.
-    out: Vec<u8>,
-    at: usize,
-    filled: usize,
-}
-
-impl Sealed {
-    /// Whether a whole record stands in `raw`: its bytes, without the length before them.
-    fn whole(&self) -> Option<std::ops::Range<usize>> {
-        let (length, rest) = self.raw[self.start..self.end].split_first_chunk::<LENGTH>()?;
-        let length = usize::from(u16::from_be_bytes(*length));
-        let begin = self.start + LENGTH;
-        (length <= rest.len()).then_some(begin..begin + length)
-    }
-
-    /// Room for so many bytes behind what is to be sent.
-    fn room(&mut self, bytes: usize) -> &mut [u8] {
-        let begin = self.filled;
-        self.filled += bytes;
-        if self.out.len() < self.filled {
-            self.out.resize(self.filled, 0);
-        }
-        &mut self.out[begin..self.filled]
-    }
-}
-
 /// One connection.
 pub struct Link<S> {
     /// The socket, which does not wait.
@@ -155,18 +119,7 @@ pub struct Link<S> {
 impl<S: Stream> Link<S> {
     /// Takes over an authenticated connection.
     pub fn new(socket: S, channel: Channel, seal: bool) -> Self {
-        let sealed = seal.then(|| {
-            Box::new(Sealed {
-                sealer: channel.sealer,
-                opener: channel.opener,
-                raw: vec![0; RAW].into_boxed_slice(),
-                start: 0,
-                end: 0,
-                out: Vec::new(),
-                at: 0,
-                filled: 0,
-            })
-        });
+        let sealed = seal.then(|| Box::new(Sealed::new(channel)));
         Self {
             socket,
             blocked: false,
@@ -252,7 +205,7 @@ impl<S: Stream> Link<S> {
     pub fn has_backlog(&self) -> bool {
         let sealed = self.sealed.as_ref();
         self.end > self.start
-            || sealed.is_some_and(|sealed| sealed.end > sealed.start)
+            || sealed.is_some_and(|sealed| sealed.holds_bytes())
             || self.landing.is_some_and(|landing| landing.remaining == 0)
             || self.failed.is_some()
     }
@@ -261,7 +214,7 @@ impl<S: Stream> Link<S> {
     pub fn is_delivered(&self) -> bool {
         let sealed = self.sealed.as_ref();
         self.urgent.is_empty()
-            && sealed.is_none_or(|sealed| sealed.at == sealed.filled)
+            && sealed.is_none_or(|sealed| sealed.is_flushed())
             && self
                 .socket
                 .unacknowledged()
@@ -334,22 +287,14 @@ impl<S: Stream> Link<S> {
             return Ok(Read::Nothing);
         };
         let mut more = true;
-        if sealed.whole().is_none() {
-            sealed.raw.copy_within(sealed.start..sealed.end, 0);
-            sealed.end -= sealed.start;
-            sealed.start = 0;
-            let room = &mut sealed.raw[sealed.end..];
-            let want = room.len();
-            match self.socket.receive(Region::EMPTY, room)? {
-                None => return Ok(Read::Nothing),
-                Some(0) => return Ok(Read::Closed),
-                Some(count) => sealed.end += count,
-            }
-            more = sealed.end == sealed.raw.len() && want > 0;
+        if sealed.next_carries().is_none() {
+            more = match sealed.receive(&self.socket)? {
+                Read::Some { more } => more,
+                nothing => return Ok(nothing),
+            };
         }
         // While a chunk lands, into the memory that it is for; then one record, which may be the head of one.
-        while let Some(record) = sealed.whole() {
-            let carried = record.len().saturating_sub(TAG);
+        while let Some(carried) = sealed.next_carries() {
             let direct = match &self.landing {
                 Some(Landing {
                     target: Target::Lent(target),
@@ -363,16 +308,8 @@ impl<S: Stream> Link<S> {
                 // Frames in the buffer come first, and make room.
                 break;
             }
-            let next = record.end;
-            let opened = sealed
-                .opener
-                .open_in_place(&mut sealed.raw[record])
-                .map_err(|broken| io::Error::new(io::ErrorKind::InvalidData, broken))?;
-            let (landed, rest) = opened.split_at(direct.len());
-            direct.copy_from_slice(landed);
-            self.buffer[self.end..self.end + kept].copy_from_slice(rest);
+            sealed.open(direct, &mut self.buffer[self.end..self.end + kept])?;
             self.end += kept;
-            sealed.start = next;
             if let Some(landing) = &mut self.landing
                 && !direct.is_empty()
             {
@@ -383,7 +320,7 @@ impl<S: Stream> Link<S> {
             }
         }
         Ok(Read::Some {
-            more: more || sealed.whole().is_some(),
+            more: more || sealed.next_carries().is_some(),
         })
     }
 
@@ -506,35 +443,15 @@ impl<S: Stream> Link<S> {
     /// Seals these bytes for sending.
     pub fn seal(&mut self, parts: &[&[u8]]) {
         if let Some(sealed) = &mut self.sealed {
-            sealed.out.truncate(sealed.filled);
-            sealed.sealer.seal(parts, &mut sealed.out);
-            sealed.filled = sealed.out.len();
+            sealed.seal(parts);
         }
     }
 
-    /// Seals what is lent and begins to send it. In pieces that stay in the cache, and each is sent at once, so
-    /// that the other side opens the first while we seal the second.
-    ///
-    /// # Errors
-    /// The connection is broken.
-    pub fn seal_lent(&mut self, lent: Region) -> io::Result<()> {
-        let mut done = 0;
-        while done < lent.len()
-            && let Some(sealed) = &mut self.sealed
-        {
-            let piece = (lent.len() - done).min(RECORD);
-            let part = lent.part(done, piece).unwrap_or(Region::EMPTY);
-            let begin = sealed.filled;
-            let record = sealed.room(LENGTH + piece + TAG);
-            part.copy_to_slice(&mut record[LENGTH..LENGTH + piece]);
-            sealed
-                .sealer
-                .seal_record(&mut sealed.out[begin..sealed.filled]);
-            done += piece;
-            // Without room it waits with the rest.
-            self.flush_sealed()?;
+    /// Seals what is lent for sending.
+    pub fn seal_lent(&mut self, lent: Region) {
+        if let Some(sealed) = &mut self.sealed {
+            sealed.seal_lent(lent);
         }
-        Ok(())
     }
 
     /// Sends what is sealed. True: all of it.
@@ -542,18 +459,10 @@ impl<S: Stream> Link<S> {
     /// # Errors
     /// The connection is broken.
     pub fn flush_sealed(&mut self) -> io::Result<bool> {
-        let Some(sealed) = &mut self.sealed else {
-            return Ok(true);
-        };
-        while sealed.at < sealed.filled {
-            let rest = [SendSlice::Bytes(&sealed.out[sealed.at..sealed.filled])];
-            match self.socket.send(&rest)? {
-                None => return Ok(false),
-                Some(count) => sealed.at += count,
-            }
+        match &mut self.sealed {
+            Some(sealed) => sealed.flush(&self.socket),
+            None => Ok(true),
         }
-        (sealed.at, sealed.filled) = (0, 0);
-        Ok(true)
     }
 }
 

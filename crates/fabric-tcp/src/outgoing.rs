@@ -519,6 +519,8 @@ impl Outgoing {
         Ok(all)
     }
 
+    /// One call with the ring and a chunk: large enough for the kernel to be quick with it, small enough to stay in the
+    /// cache, and the peer opens it while the next one is sealed.
     fn pump_sealed<S: Stream>(&mut self, link: &mut Link<S>, live: bool) -> io::Result<Pumped> {
         loop {
             if !link.flush_sealed()? {
@@ -540,7 +542,7 @@ impl Outgoing {
                     link.seal(&[&chunk.header(self.processed)]);
                     match chunk.rest(0) {
                         SendSlice::Bytes(bytes) => link.seal(&[bytes]),
-                        SendSlice::Lent(region) => link.seal_lent(region)?,
+                        SendSlice::Lent(region) => link.seal_lent(region),
                     }
                     idle = false;
                 }

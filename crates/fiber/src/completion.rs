@@ -113,6 +113,26 @@ impl<W> Completion<W> {
         self.state.store(DROPPED, Ordering::Relaxed);
     }
 
+    /// As [`Self::end`], by the fiber itself while it is on its stack yet, if somebody waits who `goes_on_after`: only
+    /// when this fiber is off it. Answers who that is; `None`: nothing is done.
+    #[inline]
+    pub(crate) fn end_on_stack(&self, goes_on_after: impl FnOnce(&W) -> bool) -> Option<W> {
+        // Acquire: SYNC completion.joining.
+        if self.state.load(Ordering::Acquire) != JOINING {
+            return None;
+        }
+        // SAFETY: JOINING: the waiter is written and nobody else touches it.
+        let waiter = self.waiter.with_mut(|place| unsafe {
+            match &*place {
+                Some(waiter) if goes_on_after(waiter) => (*place).take(),
+                _ => None,
+            }
+        })?;
+        // Nobody else changes the state of one that is awaited. Release: SYNC completion.done.
+        self.state.store(DONE, Ordering::Release);
+        Some(waiter)
+    }
+
     /// The fiber has ended. Unless it is detached, nothing may be touched after this but by who joins.
     #[inline]
     pub(crate) fn end(&self) -> Ended<W> {

@@ -15,6 +15,8 @@ use crate::waiter::{Waiter, park};
 /// whoever drops the handle; a panic of that ends there.
 pub struct JoinHandle<T> {
     fiber: Fiber,
+    /// The block of the fiber, which stays where it is while the handle lives.
+    control: *mut Control,
     result: PhantomData<T>,
 }
 
@@ -28,6 +30,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(fiber: Fiber) -> Self {
         Self {
             fiber,
+            control: fiber.runtime().control(fiber.number()),
             result: PhantomData,
         }
     }
@@ -42,7 +45,7 @@ impl<T> JoinHandle<T> {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         // SAFETY: the stack is not given back while the handle lives (module page of `stack`).
-        unsafe { (*self.control()).completion.is_done() }
+        unsafe { (*self.control).completion.is_done() }
     }
 
     /// Suspends the caller (a fiber, or a thread) until the fiber has ended.
@@ -52,7 +55,7 @@ impl<T> JoinHandle<T> {
     #[inline]
     pub fn join(self) -> Result<T> {
         let this = ManuallyDrop::new(self);
-        let control = this.control();
+        let control = this.control;
         // SAFETY: the stack, with this block, is not given back before `release` below.
         let completion = unsafe { &(*control).completion };
         if !completion.is_done() && completion.join(Waiter::current()) {
@@ -90,16 +93,11 @@ impl<T> JoinHandle<T> {
             .claim(fiber.incarnation())
             .then(|| Self::new(fiber))
     }
-
-    #[inline]
-    fn control(&self) -> *mut Control {
-        self.fiber.runtime().control(self.fiber.number())
-    }
 }
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let control = self.control();
+        let control = self.control;
         // SAFETY: the stack is not given back while the handle lives, also when the runtime has ended; if the
         // fiber has ended already, cleaning up is ours.
         unsafe {

@@ -87,6 +87,12 @@ impl RunQueue {
         }
     }
 
+    /// Whether the order is one by chance.
+    #[inline]
+    pub(crate) fn is_by_chance(&self) -> bool {
+        self.chance.get() != 0
+    }
+
     /// Whether there is any.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {

@@ -12,6 +12,10 @@ use weft_atomic::AtomicPtr;
 #[cfg(any(sanitizer = "thread", sanitizer = "address"))]
 use weft_atomic::Ordering;
 
+/// Whether whoever watches (Miri's play of switches, too) is to be told of the end of a stack from another one.
+pub(crate) const FOLLOWS_STACKS: bool =
+    cfg!(any(miri, sanitizer = "thread", sanitizer = "address"));
+
 #[cfg(sanitizer = "thread")]
 mod thread {
     use crate::switch::Context;

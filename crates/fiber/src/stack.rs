@@ -64,6 +64,7 @@ pub(crate) struct Class(u8);
 
 impl Class {
     /// The smallest that has so many bytes, guard included; `None` if there is none.
+    #[inline]
     pub(crate) fn for_bytes(bytes: usize) -> Option<Self> {
         let shift = bytes
             .max(SMALLEST_STACK)
@@ -243,6 +244,7 @@ impl Stacks {
     }
 
     /// The size of a number's stack.
+    #[inline]
     pub(crate) fn class_of(&self, number: u32) -> Class {
         Class((self.entry(number).1 - SMALLEST_SHIFT) as u8)
     }

@@ -4,6 +4,7 @@
 //!   fiber A ──yield/park──► fiber B ──► fiber C           directly, as long as any is ready
 //!      │                       ▲
 //!      └─ none is ready ─► native context ─ look · spin · sleep
+//!      ├─ ended, and a fiber of this worker joins it ─► that fiber
 //!      └─ ended ─────────► native context ─ tell whoever joins, keep the stack ─► next
 //! ```
 //!
@@ -45,6 +46,7 @@ use crate::scheduler::Scheduler;
 use crate::stack::Class;
 use crate::stack_cache::StackCache;
 use crate::switch::{Context, finish, reclaim, switch};
+use crate::waiter::Waiter;
 
 /// No fiber runs: the native context does.
 const NONE: u32 = u32::MAX;
@@ -352,8 +354,7 @@ impl Worker {
             self.queue.add(number);
             return;
         }
-        self.finished
-            .store(self.finished.load(Ordering::Relaxed) + 1, Ordering::Release);
+        self.count_end();
         match ended {
             Ended::Alone | Ended::Unwanted => {}
             Ended::Awaited(waiter) => waiter.wake(),
@@ -456,8 +457,54 @@ impl Worker {
         self.queue.has_any()
     }
 
-    /// The running fiber ends. Never returns.
-    fn leave(&self, number: u32) -> ! {
+    /// Publishes the end of the running fiber, if one of this worker waits for it: that one goes on next, and nobody else
+    /// may give the stack back. It has waited since before this fiber ran, so nobody's turn is taken.
+    #[inline]
+    fn end_for_joiner(&self, number: u32, control: *const Control) -> Option<u32> {
+        // Tools that follow stacks are told of the end from another one; an order by chance is to be one.
+        if sanitizer::FOLLOWS_STACKS || self.queue.is_by_chance() {
+            return None;
+        }
+        let owner = |number| self.runtime.fibers.owner(number);
+        let is_here = |waiter: &Waiter| match waiter {
+            // Only its owner runs a fiber or gives it away: it does neither before the switch.
+            Waiter::Fiber(fiber) => {
+                ptr::eq(fiber.runtime(), self.runtime)
+                    && owner(fiber.number()).load(Ordering::Acquire) == owner_of(self.index)
+            }
+            Waiter::Thread(_) | Waiter::Task(_) => false,
+        };
+        // SAFETY: the block of the running fiber, which nobody has freed: its end is published here.
+        let completion = unsafe { &(*control).completion };
+        let Some(Waiter::Fiber(joiner)) = completion.end_on_stack(is_here) else {
+            return None;
+        };
+        // From here on a bit that is still set for it means nothing.
+        owner(number).store(NOBODY, Ordering::Release);
+        self.count_end();
+        Some(joiner.number())
+    }
+
+    /// One more fiber has ended here. By the thread of the worker.
+    #[inline]
+    fn count_end(&self) {
+        let finished = self.finished.load(Ordering::Relaxed);
+        self.finished.store(finished + 1, Ordering::Release);
+    }
+
+    /// The running fiber, of this block, ends. Never returns.
+    fn leave(&self, number: u32, control: *const Control) -> ! {
+        if let Some(joiner) = self.end_for_joiner(number, control) {
+            self.running.set(joiner);
+            let context = |number| self.runtime.fibers.context(number);
+            // SAFETY: as for `switch_to`: the joiner is ours, is not running, and goes on next.
+            unsafe {
+                finish(
+                    context(number).as_ptr(),
+                    context(joiner).load(Ordering::Relaxed),
+                )
+            }
+        }
         self.ended.set(number);
         self.running.set(NONE);
         // SAFETY: as for `switch_home`.
@@ -475,14 +522,14 @@ pub(crate) unsafe extern "C-unwind" fn begin(control: *mut u8) -> ! {
     let control = control.cast::<Control>();
     // SAFETY: handed over by whoever prepared this context; run once.
     unsafe { ((*control).run)(control) };
-    end()
+    end(control)
 }
 
 /// Not inlined: the fiber may have come to another thread meanwhile.
 #[inline(never)]
-fn end() -> ! {
+fn end(control: *const Control) -> ! {
     let worker = HERE.get().expect("fibers run on workers");
-    worker.leave(worker.running.get())
+    worker.leave(worker.running.get(), control)
 }
 
 /// The worker that the calling thread is. Not inlined into functions that switch: see [`switch`].

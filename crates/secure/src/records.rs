@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 
 /// Bytes of the tag of a record.
 pub const TAG: usize = 16;
@@ -64,6 +64,14 @@ fn nonce(number: u64) -> Nonce {
     Nonce::assume_unique_for_key(bytes)
 }
 
+/// Writes the length of a record before it; answers where its sealed bytes and its tag stand.
+fn split_record(record: &mut [u8]) -> (&mut [u8], &mut [u8]) {
+    let carried = record.len() - LENGTH - TAG;
+    assert!(carried <= RECORD, "a record carries at most {RECORD} bytes");
+    record[..LENGTH].copy_from_slice(&((carried + TAG) as u16).to_be_bytes());
+    record[LENGTH..].split_at_mut(carried)
+}
+
 impl Sealer {
     pub(crate) fn new(secret: &[u8; SECRET]) -> Self {
         Self {
@@ -75,27 +83,57 @@ impl Sealer {
     /// Appends `parts`, one after the other, to `out` as records (length, sealed bytes, tag): as many
     /// as their sum needs, none if they are empty.
     pub fn seal(&mut self, parts: &[&[u8]], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + Self::sealed_length(parts), 0);
+        self.seal_into(parts, &mut out[start..]);
+    }
+
+    /// How many bytes the records of these parts take.
+    #[must_use]
+    pub fn sealed_length(parts: &[&[u8]]) -> usize {
+        let carried: usize = parts.iter().map(|part| part.len()).sum();
+        carried + carried.div_ceil(RECORD) * (LENGTH + TAG)
+    }
+
+    /// As [`seal`](Self::seal), into memory of [`sealed_length`](Self::sealed_length) bytes.
+    ///
+    /// # Panics
+    /// If `out` is shorter than that.
+    pub fn seal_into(&mut self, parts: &[&[u8]], mut out: &mut [u8]) {
         let mut left: usize = parts.iter().map(|part| part.len()).sum();
         let mut bytes = parts.iter().copied();
         let mut part: &[u8] = &[];
         while left > 0 {
-            let start = out.len();
             let carried = left.min(RECORD);
-            out.reserve(LENGTH + carried + TAG);
-            out.extend_from_slice(&[0; LENGTH]);
-            while out.len() < start + LENGTH + carried {
+            let (record, rest) = out.split_at_mut(LENGTH + carried + TAG);
+            let mut at = LENGTH;
+            while at < LENGTH + carried {
                 if part.is_empty() {
                     part = bytes.next().unwrap_or_default();
                 }
-                let room = start + LENGTH + carried - out.len();
-                let (now, rest) = part.split_at(part.len().min(room));
-                out.extend_from_slice(now);
-                part = rest;
+                let (now, later) = part.split_at(part.len().min(LENGTH + carried - at));
+                record[at..at + now.len()].copy_from_slice(now);
+                at += now.len();
+                part = later;
             }
-            out.extend_from_slice(&[0; TAG]);
-            self.seal_record(&mut out[start..]);
+            self.seal_record(record);
+            out = rest;
             left -= carried;
         }
+    }
+
+    /// Seals `bytes` as the next record, which is to stand in `record`: [`LENGTH`] bytes more before them and
+    /// [`TAG`] behind. Nothing is copied but by the cipher.
+    ///
+    /// # Panics
+    /// If `record` has another length than that, or `bytes` are more than [`RECORD`]; after 2^64 records.
+    pub fn seal_from(&mut self, bytes: &[u8], record: &mut [u8]) {
+        let (sealed, tag) = split_record(record);
+        assert_eq!(sealed.len(), bytes.len(), "room for these bytes");
+        self.key
+            .seal_out_of_place_scatter(nonce(self.next), Aad::empty(), bytes, sealed, &[], tag)
+            .expect("a record is short");
+        self.count();
     }
 
     /// Makes a record of memory in which the bytes it carries stand already, with [`LENGTH`] bytes before and
@@ -104,10 +142,7 @@ impl Sealer {
     /// # Panics
     /// If there is no room for these, or for more than [`RECORD`]; after 2^64 records.
     pub fn seal_record(&mut self, record: &mut [u8]) {
-        let carried = record.len() - LENGTH - TAG;
-        assert!(carried <= RECORD, "a record carries at most {RECORD} bytes");
-        record[..LENGTH].copy_from_slice(&((carried + TAG) as u16).to_be_bytes());
-        let (bytes, tag) = record[LENGTH..].split_at_mut(carried);
+        let (bytes, tag) = split_record(record);
         self.seal_in_place(bytes, tag);
     }
 
@@ -118,6 +153,10 @@ impl Sealer {
             .seal_in_place_separate_tag(nonce(self.next), Aad::empty(), bytes)
             .expect("a record is short");
         tag.copy_from_slice(sealed.as_ref());
+        self.count();
+    }
+
+    fn count(&mut self) {
         self.next = self.next.checked_add(1).expect("fewer than 2^64 records");
     }
 }
@@ -158,6 +197,26 @@ impl Opener {
             .key
             .open_in_place(nonce(self.next), Aad::empty(), record)
             .map_err(|_| Broken);
+        self.broken = opened.is_err();
+        self.next = self.next.wrapping_add(1);
+        opened
+    }
+
+    /// Opens the next record into memory of as many bytes as it carries. Nothing is copied but by the cipher.
+    ///
+    /// # Errors
+    /// [`Broken`], now and for ever, also if `into` has another length; what `into` holds then means nothing.
+    pub fn open_into(&mut self, record: &[u8], into: &mut [u8]) -> Result<(), Broken> {
+        if self.broken {
+            return Err(Broken);
+        }
+        let opened = match record.split_last_chunk::<TAG>() {
+            Some((sealed, tag)) if sealed.len() == into.len() => self
+                .key
+                .open_separate_gather(nonce(self.next), Aad::empty(), sealed, tag, into)
+                .map_err(|_| Broken),
+            _ => Err(Broken),
+        };
         self.broken = opened.is_err();
         self.next = self.next.wrapping_add(1);
         opened
@@ -224,6 +283,49 @@ mod tests {
                 }
                 assert!(opened == bytes[..length], "{length} cut at {cut}");
             }
+        }
+    }
+
+    /// From memory to memory is what it is in place, record by record, on both sides.
+    #[test]
+    fn from_memory_to_memory_is_as_in_place() {
+        let (mut here, mut there) = pair();
+        for length in [1, 15, 16, 1000, RECORD] {
+            let bytes: Vec<u8> = (0..length).map(|number| (number * 7) as u8).collect();
+            let mut record = vec![0; LENGTH + length + TAG];
+            here.sealer.seal_from(&bytes, &mut record);
+            let mut opened = Vec::new();
+            there
+                .opener
+                .open(&record[LENGTH..], &mut opened)
+                .expect("sealed from memory");
+            assert!(opened == bytes, "{length}");
+            record[LENGTH..LENGTH + length].copy_from_slice(&bytes);
+            here.sealer.seal_record(&mut record);
+            let mut opened = vec![0; length];
+            there
+                .opener
+                .open_into(&record[LENGTH..], &mut opened)
+                .expect("opened into memory");
+            assert!(opened == bytes, "{length}");
+        }
+        let mut record = vec![0; LENGTH + 8 + TAG];
+        here.sealer.seal_from(b"changed!", &mut record);
+        record[LENGTH + 3] ^= 1;
+        let mut opened = [0; 8];
+        for _ in 0..2 {
+            let result = there.opener.open_into(&record[LENGTH..], &mut opened);
+            assert_eq!(result, Err(Broken));
+        }
+        assert_ne!(&opened, b"changed!");
+    }
+
+    #[test]
+    fn a_record_shorter_than_its_tag_or_its_room_is_broken() {
+        for (record, room) in [(TAG - 1, 0), (TAG + 4, 3), (TAG + 4, 5)] {
+            let (_, mut there) = pair();
+            let result = there.opener.open_into(&vec![0; record], &mut vec![0; room]);
+            assert_eq!(result, Err(Broken), "{record} bytes into {room}");
         }
     }
 

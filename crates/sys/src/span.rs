@@ -402,6 +402,29 @@ impl Region {
         unsafe { copy_if_short(from.start, self.start, length) }
     }
 
+    /// Lets `reader` have the bytes as a slice. As with the copies, whoever holds copies of one region does not use
+    /// them against each other: `reader` uses none of this region.
+    #[inline]
+    pub fn read_by<R>(&self, reader: impl FnOnce(&[u8]) -> R) -> R {
+        if self.length == 0 {
+            return reader(&[]);
+        }
+        // SAFETY: valid for reads until the operation ends, in which nobody else writes, as promised to `Region::new`;
+        // the slice ends with this call.
+        reader(unsafe { std::slice::from_raw_parts(self.start, self.length) })
+    }
+
+    /// Lets `writer` have the bytes as a slice that it fills, as [`Self::read_by`].
+    #[inline]
+    pub fn write_by<R>(&self, writer: impl FnOnce(&mut [u8]) -> R) -> R {
+        if self.length == 0 {
+            return writer(&mut []);
+        }
+        // SAFETY: valid for reads and writes until the operation ends, in which nobody else reads or writes, as promised
+        // to `Region::new`; the slice ends with this call.
+        writer(unsafe { std::slice::from_raw_parts_mut(self.start, self.length) })
+    }
+
     /// The bytes as a slice, for handing to a call that reads them.
     ///
     /// # Safety

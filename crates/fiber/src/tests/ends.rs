@@ -6,7 +6,7 @@ use std::thread;
 use weft_atomic::{AtomicUsize, Ordering};
 
 use super::config;
-use crate::{Builder, JoinHandle, Runtime, is_fiber, park, spawn, worker, yield_now};
+use crate::{Builder, JoinHandle, Runtime, is_fiber, park, sanitizer, spawn, worker, yield_now};
 
 /// Fibers of a test that starts some.
 const FIBERS: usize = if cfg!(miri) { 15 } else { 100 };
@@ -287,4 +287,39 @@ fn a_result_is_dropped_once_whenever_the_handle_goes() {
     drop(runtime);
     let [threads, fibers] = counts.now();
     assert_eq!(threads + fibers, ROUNDS);
+}
+
+#[test]
+fn who_joins_goes_on_at_once_when_the_joined_has_ended() {
+    let order = Runtime::run(config(1), || {
+        let order = Arc::new(std::sync::Mutex::new(String::new()));
+        let note = |what: char| {
+            let order = order.clone();
+            move || order.lock().expect("no panic").push(what)
+        };
+        let (first, second) = (spawn(note('1')), spawn(note('2')));
+        first.join().expect("no panic");
+        note('j')();
+        second.join().expect("no panic");
+        order.lock().expect("no panic").clone()
+    });
+    // Where stacks are followed, the end is told between two fibers, and who joins waits for its turn.
+    let expected = if sanitizer::FOLLOWS_STACKS {
+        "12j"
+    } else {
+        "1j2"
+    };
+    assert_eq!(order.expect("memory"), expected);
+}
+
+#[test]
+fn each_of_a_chain_joins_the_next() {
+    fn chain(left: usize) -> usize {
+        match left {
+            0 => 0,
+            _ => 1 + spawn(move || chain(left - 1)).join().expect("no panic"),
+        }
+    }
+    let length = Runtime::run(config(1), || chain(10 * FIBERS));
+    assert_eq!(length.expect("memory"), 10 * FIBERS);
 }

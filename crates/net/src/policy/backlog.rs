@@ -49,6 +49,12 @@ impl Backlog {
         self.length[client]
     }
 
+    /// Bytes of the first frame of each client; of those that have none it means nothing.
+    #[inline]
+    pub(super) fn lengths(&self) -> &[u16; CLIENTS] {
+        &self.length
+    }
+
     /// The same without the frames of clients that are not in a mask.
     #[inline]
     #[must_use]

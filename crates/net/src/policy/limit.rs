@@ -71,15 +71,19 @@ impl Bucket {
         self.at = self.at.max(now);
     }
 
-    /// When there is enough for so many bytes: `now` if there is. A frame larger than the bucket goes
-    /// when it is full.
+    /// The longest frame that there was enough for when the bucket was last looked at. A frame larger than the
+    /// bucket goes when it is full.
+    fn enough_for(&self) -> u16 {
+        if self.level >= self.rate.full() {
+            return u16::MAX;
+        }
+        u16::try_from(self.level / NANO).unwrap_or(u16::MAX)
+    }
+
+    /// When there is enough for so many bytes: `now` if there is.
     #[inline]
     fn ready_at(&mut self, length: u16, now: u64) -> u64 {
         let need = (u64::from(length) * NANO).min(self.rate.full());
-        // Most are answered by what is known already.
-        if self.level >= need {
-            return now;
-        }
         if self.refused.0 == length && now < self.refused.1 {
             return self.refused.1;
         }
@@ -100,8 +104,13 @@ impl Bucket {
 }
 
 /// Lets the inner policy choose among those clients whose bucket holds enough for their first frame.
+///
+/// Most frames are answered by what is known of their buckets already, in one pass without a branch: the longest
+/// frame that each has enough for. Buckets of the others are filled and looked at one by one.
 pub struct Limited {
     inner: Box<dyn Policy>,
+    /// By client, [`Bucket::enough_for`]; what has no limit has enough for all.
+    enough: [u16; CLIENTS],
     buckets: [Option<Bucket>; CLIENTS],
 }
 
@@ -113,15 +122,28 @@ impl Limited {
         for (place, rate) in buckets.iter_mut().zip(rates) {
             *place = rate.map(Bucket::full);
         }
-        Self { inner, buckets }
+        Self {
+            inner,
+            enough: [u16::MAX; CLIENTS],
+            buckets,
+        }
+    }
+
+    /// The clients whose first frame is no longer than what their bucket is known to have enough for.
+    #[inline]
+    fn known_to_have_enough(&self, backlog: &Backlog) -> u64 {
+        let pairs = self.enough.iter().zip(backlog.lengths()).enumerate();
+        pairs.fold(0, |mask, (client, (enough, length))| {
+            mask | u64::from(length <= enough) << client
+        })
     }
 }
 
 impl Policy for Limited {
     fn next(&mut self, backlog: &Backlog, now: u64) -> Turn {
-        let mut allowed = backlog.mask();
+        let mut allowed = backlog.mask() & self.known_to_have_enough(backlog);
         let mut soonest = u64::MAX;
-        let mut rest = backlog.mask();
+        let mut rest = backlog.mask() & !allowed;
         while rest != 0 {
             let client = rest.trailing_zeros() as usize;
             rest &= rest - 1;
@@ -130,8 +152,10 @@ impl Policy for Limited {
             };
             let ready = bucket.ready_at(backlog.length(client), now);
             if ready > now {
-                allowed &= !(1 << client);
                 soonest = soonest.min(ready);
+            } else {
+                self.enough[client] = bucket.enough_for();
+                allowed |= 1 << client;
             }
         }
         if allowed == 0 {
@@ -147,6 +171,7 @@ impl Policy for Limited {
             && let Some(bucket) = &mut self.buckets[client]
         {
             bucket.pay(backlog.length(client));
+            self.enough[client] = bucket.enough_for();
         }
         turn
     }

@@ -3,10 +3,10 @@
 //! ```text
 //!   named              that one
 //!   cxi efa opx psm3 psm2 verbs      hardware: the first that is found
-//!   tcp net sockets                  over the kernel's network: only if libfabric was asked for
+//!   tcp net                          over the kernel's network: only if libfabric was asked for
 //! ```
 //!
-//! Others (`udp`) are taken only by name; `shm` never is.
+//! Others (`sockets`, `udp`) are taken only by name; `shm` never is.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,7 +19,7 @@ use crate::libfabric::library::{Library, LibraryError};
 const HARDWARE: [&str; 6] = ["cxi", "efa", "opx", "psm3", "psm2", "verbs"];
 
 /// Providers over the kernel's network, the better ones first.
-const SOFTWARE: [&str; 3] = ["tcp", "net", "sockets"];
+const SOFTWARE: [&str; 2] = ["tcp", "net"];
 
 /// Those that listen at an address of the internet.
 const OF_THE_KERNEL: [&str; 4] = ["tcp", "net", "sockets", "udp"];

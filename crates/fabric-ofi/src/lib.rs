@@ -69,8 +69,6 @@ mod tests {
 
     weft_fabric::conformance!(over_tcp, |count| group(count, "tcp"));
 
-    weft_fabric::conformance!(over_sockets, |count| group(count, "sockets"));
-
     /// Rank 1 has another key: what it sends is counted, and nobody hears it.
     #[test]
     fn who_has_not_the_key_is_not_listened_to() {

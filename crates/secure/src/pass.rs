@@ -8,7 +8,7 @@
 //! other, because the receiver's number goes into it. It is the same in each message: who reads the network can
 //! send it, too. So it keeps strangers and stale messages out, and is no protection against who reads or changes packets.
 
-use ring::hmac;
+use aws_lc_rs::hmac;
 
 use crate::key::Key;
 

@@ -405,6 +405,7 @@ fn useful() {
         ("/usr/bin/nc.openbsd", "netcat-openbsd"),
         ("/usr/bin/iperf3", "iperf3"),
         ("/usr/bin/spin", "spin"),
+        ("/usr/bin/fi_info", "libfabric-bin"),
     ] {
         if !std::path::Path::new(file).exists() {
             missing.push(package);
@@ -419,7 +420,7 @@ fn useful() {
         println!("missing: {}; trying apt-get install", missing.join(" "));
         if !quietly("apt-get", &["update"]) || !quietly("apt-get", &install) {
             println!(
-                "not installed: some tests of jobs on several hosts and of weft net will be skipped"
+                "not installed: some tests of jobs on several hosts, of libfabric and of weft net will be skipped"
             );
         }
     }

@@ -119,6 +119,25 @@ fn over_tcp(
         .collect()
 }
 
+/// As [`over_tcp`], by libfabric's provider tcp, of those that can.
+fn over_libfabric(
+    participants: &Participants,
+    variant: &str,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
+    let of_implementation = |implementation: &MpiImplementation| {
+        Some(SeriesPlan {
+            role: implementation.role,
+            subject: implementation.name.clone(),
+            variant: variant.into(),
+            panel: String::new(),
+            cells: cells(implementation.over_libfabric?),
+        })
+    };
+    let implementations = participants.implementations.iter();
+    implementations.filter_map(of_implementation).collect()
+}
+
 /// As [`over_tcp`], encrypted, of those that can.
 fn encrypted(
     participants: &Participants,
@@ -259,6 +278,7 @@ mod tests {
             index,
             over_tcp: Some(index + 2),
             encrypted: (role == Role::Ours).then_some(4),
+            over_libfabric: Some(index + 9),
             over_hosts: Some(index + 5),
             unchecked: (role == Role::Ours).then_some(7),
             recording: (role == Role::Ours).then_some(8),

@@ -185,6 +185,7 @@ fn measure(
         .map(|(index, one)| Variants {
             over_tcp: implementations.len() + index,
             encrypted: add(one.encrypted()),
+            over_libfabric: add(one.over_libfabric()),
             over_hosts: add(one.over_hosts(&hosts)),
             unchecked: add(one.unchecked()),
             recording: one.recording().and_then(|[profile, timeline]| {
@@ -259,6 +260,7 @@ fn measure(
 struct Variants {
     over_tcp: usize,
     encrypted: Option<usize>,
+    over_libfabric: Option<usize>,
     over_hosts: Option<usize>,
     unchecked: Option<usize>,
     /// With a profile; the next one with a timeline.
@@ -290,6 +292,7 @@ fn participants(
                     index,
                     over_tcp: Some(variants[index].over_tcp),
                     encrypted: variants[index].encrypted,
+                    over_libfabric: variants[index].over_libfabric,
                     over_hosts: variants[index].over_hosts,
                     unchecked: variants[index].unchecked,
                     recording: variants[index].recording,

@@ -89,6 +89,8 @@ pub struct MpiImplementation {
     pub over_tcp: Option<usize>,
     /// Index of the same told to encrypt that, if it can.
     pub encrypted: Option<usize>,
+    /// Index of the same told to use libfabric's provider tcp within a host, if it can.
+    pub over_libfabric: Option<usize>,
     /// Index of the same told to make a profile; the next one is told to make a timeline.
     pub recording: Option<usize>,
     /// Index of the same on two hosts, if it is known how to start it there.

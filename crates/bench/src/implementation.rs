@@ -47,6 +47,8 @@ pub struct Implementation {
     program: PathBuf,
     /// Ranks of one host talk over TCP, too.
     over_tcp: bool,
+    /// … by libfabric's provider tcp.
+    over_libfabric: bool,
     /// … encrypted.
     encrypted: bool,
     /// What else the launcher is told.
@@ -88,6 +90,7 @@ impl Implementation {
             launcher,
             program,
             over_tcp: false,
+            over_libfabric: false,
             encrypted: false,
             options: &[],
             hosts: None,
@@ -101,6 +104,16 @@ impl Implementation {
             over_tcp: true,
             ..self.clone()
         }
+    }
+
+    /// The same, told to use libfabric's provider tcp between ranks of one host. Ours loads the library that is installed, or the
+    /// one that a peer brings, by `WEFT_LIBFABRIC`.
+    #[must_use]
+    pub fn over_libfabric(&self) -> Option<Implementation> {
+        Some(Implementation {
+            over_libfabric: true,
+            ..self.clone()
+        })
     }
 
     /// The same, told to encrypt it, too, where that is known how.
@@ -178,6 +191,20 @@ impl Implementation {
                     .env("MPIR_CVAR_NOLOCAL", "1")
                     .env("FI_PROVIDER", "tcp")
                     .env("UCX_TLS", "tcp,self"),
+            };
+        }
+        if self.over_libfabric {
+            match (self.role, self.launcher) {
+                (Role::Ours, _) => command.args(["--fabric", "ofi:tcp"]),
+                (_, Launcher::OpenMpi) => command
+                    .args(["--mca", "pml", "cm", "--mca", "mtl", "ofi"])
+                    .args(["--mca", "mtl_ofi_provider_include", "tcp"])
+                    .args(["--mca", "opal_common_ofi_provider_include", "tcp"])
+                    .env("FI_PROVIDER", "tcp"),
+                (_, Launcher::Plain) => command
+                    .env("MPIR_CVAR_NOLOCAL", "1")
+                    .env("MPIR_CVAR_CH4_NETMOD", "ofi")
+                    .env("FI_PROVIDER", "tcp"),
             };
         }
         if self.encrypted {

@@ -43,7 +43,7 @@ impl EventSource {
 
 /// The bell of one rank.
 #[derive(Debug)]
-pub struct TcpBell {
+pub struct NetworkBell {
     door: Doorbell,
     kernel: Sleeper,
     load: Load,
@@ -60,10 +60,16 @@ struct Sleeper {
     slept: AtomicBool,
     /// The next sleep is to be short: what is waited for makes nothing readable.
     hurry: AtomicBool,
+    /// Somebody is about to sleep.
+    prepared: AtomicBool,
 }
 
-impl TcpBell {
-    pub(crate) fn new(load: Load) -> std::io::Result<Self> {
+impl NetworkBell {
+    /// A bell that watches nothing yet.
+    ///
+    /// # Errors
+    /// If the system refuses a descriptor.
+    pub fn new(load: Load) -> std::io::Result<Self> {
         let bell = Self {
             door: Doorbell::new(),
             kernel: Sleeper {
@@ -73,6 +79,7 @@ impl TcpBell {
                 due: AtomicU64::new(u64::MAX),
                 slept: AtomicBool::new(false),
                 hurry: AtomicBool::new(false),
+                prepared: AtomicBool::new(false),
             },
             load,
         };
@@ -99,6 +106,53 @@ impl TcpBell {
     /// Somebody sleeps, or has slept, elsewhere on the descriptor of this bell.
     pub(crate) fn note_sleep(&self) {
         self.kernel.slept.store(true, Ordering::Relaxed);
+        self.kernel.prepared.store(true, Ordering::Relaxed);
+    }
+
+    /// Watches one more descriptor, for what is to be read.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn watch_descriptor(&self, descriptor: &impl AsFd) -> std::io::Result<()> {
+        let token = EventSource::Peer(0).token();
+        self.kernel
+            .set
+            .register(descriptor, token, Trigger::Readable)
+    }
+
+    /// Whether somebody was about to sleep since this was last asked. Who looks on behalf of a sleeper sees it: it is said
+    /// before that look.
+    #[inline]
+    pub fn take_prepared(&self) -> bool {
+        // Relaxed: the same thread has said it, or one that has handed the look over under the lock of the layer above.
+        self.kernel.prepared.load(Ordering::Relaxed)
+            && self.kernel.prepared.swap(false, Ordering::Relaxed)
+    }
+
+    /// Everything is looked at: that somebody slept needs no other look.
+    #[inline]
+    pub fn note_look(&self) {
+        // Relaxed: a hint for where to look.
+        if self.has_slept() {
+            self.kernel.slept.store(false, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether somebody is about to sleep, as [`take_prepared`](Self::take_prepared).
+    #[inline]
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        self.kernel.prepared.load(Ordering::Relaxed)
+    }
+
+    /// When the endpoint has something to do by itself, in nanoseconds of the monotonic clock; `u64::MAX`: never.
+    pub fn is_due_at(&self, due: u64) {
+        self.set_due(due);
+    }
+
+    /// The next sleep is to be a millisecond at most: what is waited for makes nothing readable.
+    pub fn sleep_shortly(&self) {
+        self.hurry();
     }
 
     /// Whether somebody slept since the last look.
@@ -108,7 +162,7 @@ impl TcpBell {
     }
 }
 
-impl Poller<OwnedFd> for TcpBell {
+impl Poller<OwnedFd> for NetworkBell {
     fn watch(&self, stream: &OwnedFd, source: EventSource, room: bool) -> std::io::Result<()> {
         let set = &self.kernel.set;
         set.register(stream, source.token(), trigger(room))
@@ -206,8 +260,9 @@ impl Sleeper {
     }
 }
 
-impl Bell for TcpBell {
+impl Bell for NetworkBell {
     fn prepare(&self) -> Ticket {
+        self.kernel.prepared.store(true, Ordering::Relaxed);
         Ticket(self.door.prepare(MODE, &self.kernel).0)
     }
 

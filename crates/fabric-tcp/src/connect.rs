@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use weft_secure::{Channel, EvictionPolicy, Refusal, Refusals, SILENT, Source};
+use weft_secure::{Channel, EvictionPolicy, Key, Refusal, Refusals, SILENT, Source};
 use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
@@ -142,6 +142,11 @@ impl<N: Network> Connector<N> {
     /// Where this rank can be reached.
     pub fn offers(&self) -> &[Offer] {
         self.addresses.own()
+    }
+
+    /// The key of the job.
+    pub fn key(&self) -> &Key {
+        &self.config.key
     }
 
     /// Whether connections are sealed.
@@ -781,6 +786,7 @@ impl<N: Network> Connector<N> {
 #[cfg(test)]
 mod tests {
     use crate::endpoint::Tcp;
+    use crate::union::Remote;
     use weft_fabric::conformance::Inbox;
     use weft_fabric::{Fabric, HEAD, Peer, Posted};
 

@@ -20,9 +20,9 @@ use weft_fabric::{
     SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
     Uses,
 };
-use weft_secure::Refusals;
+use weft_secure::{Key, Refusals};
 
-use crate::bell::TcpBell;
+use crate::bell::NetworkBell;
 use crate::card::{Card, Offer};
 use crate::config::Config;
 use crate::connect::Connector;
@@ -34,6 +34,7 @@ use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::portal::transfers::Asking;
 use crate::session::{Ended, MALFORMED, Post, Receiving, Session};
+use crate::union::Remote;
 use crate::wire::{DATA, FrameKind, Malformed};
 
 /// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
@@ -98,54 +99,20 @@ impl<N: Network> Tcp<N> {
 }
 
 impl Tcp {
+    /// The key of the job: a secret.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        self.connector.key()
+    }
+
     /// Where this rank can be reached.
     #[must_use]
     pub fn offers(&self) -> &[Offer] {
         self.connector.offers()
     }
-
-    /// The bell with its descriptor, for whoever sleeps elsewhere.
-    #[must_use]
-    pub fn tcp_bell(&self) -> Arc<TcpBell> {
-        self.bell.clone()
-    }
 }
 
 impl<N: Network> Tcp<N> {
-    /// Grants under a token of another fabric, so that one token serves the peers of both. Tokens of
-    /// this fabric have their highest bit set; that of others must not.
-    pub(crate) fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
-        self.portal.grant_as(token, region, rights, uses);
-    }
-
-    /// Whether requests wait for the other fabric to be asked.
-    #[inline]
-    pub(crate) fn has_deferred(&self) -> bool {
-        self.portal.has_deferred()
-    }
-
-    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
-    pub(crate) fn serve_deferred(&mut self, mut live: impl FnMut(Token) -> bool) {
-        for request in self.portal.take_deferred() {
-            let is_live = live(Token(request.ask.token));
-            let opened = self.portal.open_deferred(&request, is_live);
-            let peer = request.from.0;
-            let Some(session) = self.peers.get_mut(peer) else {
-                continue;
-            };
-            match session.serve(request.ask, request.writes, opened) {
-                Ok(()) => self.pump(peer),
-                Err(Malformed) => self.lose(peer, MALFORMED.into()),
-            }
-            self.progressed += 1;
-        }
-    }
-
-    /// Whether anything but listening is going on.
-    pub(crate) fn is_busy(&self) -> bool {
-        !self.peers.connected().is_empty() || self.connector.is_unsettled()
-    }
-
     /// Ends without a word, as a process does that is killed. For tests.
     pub fn die(mut self) {
         self.peers.forget_all();
@@ -554,6 +521,41 @@ impl<N: Network> Tcp<N> {
             self.bell.ring();
         }
         posted
+    }
+}
+
+impl Remote for Tcp {
+    fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
+        self.portal.grant_as(token, region, rights, uses);
+    }
+
+    #[inline]
+    fn has_deferred(&self) -> bool {
+        self.portal.has_deferred()
+    }
+
+    fn serve_deferred(&mut self, live: &mut dyn FnMut(Token) -> bool) {
+        for request in self.portal.take_deferred() {
+            let is_live = live(Token(request.ask.token));
+            let opened = self.portal.open_deferred(&request, is_live);
+            let peer = request.from.0;
+            let Some(session) = self.peers.get_mut(peer) else {
+                continue;
+            };
+            match session.serve(request.ask, request.writes, opened) {
+                Ok(()) => self.pump(peer),
+                Err(Malformed) => self.lose(peer, MALFORMED.into()),
+            }
+            self.progressed += 1;
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.peers.connected().is_empty() || self.connector.is_unsettled()
+    }
+
+    fn network_bell(&self) -> Arc<NetworkBell> {
+        self.bell.clone()
     }
 }
 

@@ -63,12 +63,12 @@ mod endpoint;
 mod errors;
 mod grants;
 mod link;
-mod loopback;
+pub mod loopback;
 mod network;
 mod opening;
 mod outgoing;
 mod peers;
-mod portal;
+pub mod portal;
 mod ring;
 mod sealed;
 mod session;
@@ -78,14 +78,14 @@ mod sockets;
 mod union;
 pub mod wire;
 
-pub use bell::TcpBell;
+pub use bell::NetworkBell;
 pub use card::{Card, CardError, LONGEST, Listen, Offer};
 pub use config::Config;
 pub use directory::Directory;
 pub use endpoint::Tcp;
 pub use network::Kernel;
 pub use opening::Opening;
-pub use union::{LocalRanks, Union};
+pub use union::{LocalRanks, Remote, Union};
 
 #[cfg(test)]
 mod tests {

@@ -22,7 +22,7 @@ use weft_secure::Source;
 use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, SendSlice};
 
-use crate::bell::TcpBell;
+use crate::bell::NetworkBell;
 use crate::sockets::{fit, prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
@@ -170,7 +170,7 @@ impl Stream for OwnedFd {
 
 impl Network for Kernel {
     type Stream = OwnedFd;
-    type Bell = TcpBell;
+    type Bell = NetworkBell;
 
     fn now(&self) -> u64 {
         clock::monotonic()

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use weft_fabric::{FabricError, Load, Result};
 use weft_secure::Key;
 
-use crate::bell::TcpBell;
+use crate::bell::NetworkBell;
 use crate::card::{Card, Listen, Offer};
 use crate::config::Config;
 use crate::directory::Directory;
@@ -112,7 +112,7 @@ impl Opening {
             cores,
         };
         let bell =
-            TcpBell::new(load).map_err(|error| system("no descriptor to sleep on", error))?;
+            NetworkBell::new(load).map_err(|error| system("no descriptor to sleep on", error))?;
         Tcp::over(
             Kernel,
             bell,

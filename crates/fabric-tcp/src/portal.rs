@@ -18,8 +18,8 @@
 //! touches it, and copies what may have to be sent again. The asker's until `transfer_completed` is said: before
 //! that, what may have to be sent again is copied, too ([`Outgoing::detach`](crate::outgoing::Outgoing::detach)).
 
-pub mod offers;
-pub mod transfers;
+pub(crate) mod offers;
+pub(crate) mod transfers;
 
 use weft_fabric::{FabricError, Peer, Region, Result, Rights, Token, Uses};
 
@@ -151,7 +151,8 @@ impl Portal {
 
 impl Outcome {
     /// What the asker is told of a request that was refused.
-    fn error(self, peer: Peer, offset: u64, length: u64) -> FabricError {
+    #[must_use]
+    pub fn error(self, peer: Peer, offset: u64, length: u64) -> FabricError {
         match self {
             Self::Outside => FabricError::OutsideGrant {
                 peer,

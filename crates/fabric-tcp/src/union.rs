@@ -1,4 +1,5 @@
-//! Union: two fabrics as one. Ranks of this host by the fabric of the host, all others by [`Tcp`].
+//! Union: two fabrics as one. Ranks of this host by the fabric of the host, all others by [`Tcp`], or
+//! another [network](Remote).
 //!
 //! ```text
 //!   peer of the job ──LocalRanks─► number on this host ──► local fabric
@@ -31,7 +32,7 @@ use weft_sys::clock;
 use weft_sys::event::EventFd;
 use weft_sys::readiness::{ReadinessSet, Trigger};
 
-use crate::bell::TcpBell;
+use crate::bell::NetworkBell;
 use crate::endpoint::Tcp;
 use crate::errors::system;
 
@@ -102,10 +103,29 @@ impl LocalRanks {
     }
 }
 
-/// The fabric of this host and [`Tcp`] as one fabric.
-pub struct Union<L> {
+/// A fabric between hosts, as [`Union`] needs it besides. Its tokens have their highest bit set.
+pub trait Remote: Fabric {
+    /// Grants to everybody under a token of another fabric, whose highest bit is not set, so that one token serves the peers
+    /// of both.
+    fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses);
+
+    /// Whether requests wait for the other fabric to be asked.
+    fn has_deferred(&self) -> bool;
+
+    /// Serves what was deferred, unless `live` answers that the other fabric has served it.
+    fn serve_deferred(&mut self, live: &mut dyn FnMut(Token) -> bool);
+
+    /// Whether anything but listening is going on.
+    fn is_busy(&self) -> bool;
+
+    /// The bell with its descriptor, for whoever sleeps elsewhere.
+    fn network_bell(&self) -> Arc<NetworkBell>;
+}
+
+/// The fabric of this host and a network as one fabric.
+pub struct Union<L, R = Tcp> {
     local: L,
-    remote: Tcp,
+    remote: R,
     ranks: Arc<LocalRanks>,
     bell: Arc<UnionBell>,
     limits: Limits,
@@ -114,14 +134,14 @@ pub struct Union<L> {
     pause: u32,
 }
 
-impl<L: Fabric> Union<L> {
+impl<L: Fabric, R: Remote> Union<L, R> {
     /// Joins the two. `local` has as members the ranks that `ranks` names, `remote` all.
     ///
     /// # Errors
     /// If the system refuses a descriptor to watch.
-    pub fn new(local: L, remote: Tcp, ranks: LocalRanks) -> Result<Self> {
+    pub fn new(local: L, remote: R, ranks: LocalRanks) -> Result<Self> {
         let (here, there) = (local.limits(), remote.limits());
-        let bell = UnionBell::new(local.bell(), remote.tcp_bell())
+        let bell = UnionBell::new(local.bell(), remote.network_bell())
             .map_err(|error| system("nothing to watch the network with", error))?;
         Ok(Self {
             limits: Limits {
@@ -174,7 +194,7 @@ impl Sink for Renamed<'_> {
     }
 }
 
-impl<L: Fabric> Fabric for Union<L> {
+impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
     fn me(&self) -> Peer {
         self.remote.me()
     }
@@ -240,7 +260,7 @@ impl<L: Fabric> Fabric for Union<L> {
         let came = self.remote.poll(sink, budget);
         if self.remote.has_deferred() {
             let local = &mut self.local;
-            self.remote.serve_deferred(|token| local.revoke(token));
+            self.remote.serve_deferred(&mut |token| local.revoke(token));
         }
         self.pause = if came > 0 {
             1
@@ -415,7 +435,7 @@ impl<L: Fabric> Fabric for Union<L> {
 /// The doorbell of the local fabric, which the watcher rings for the network.
 struct UnionBell {
     local: Arc<dyn Bell>,
-    remote: Arc<TcpBell>,
+    remote: Arc<NetworkBell>,
     watch: Arc<Watch>,
     watcher: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
@@ -431,7 +451,7 @@ const NETWORK_READY: u64 = 0;
 const END: u64 = 1;
 
 impl UnionBell {
-    fn new(local: Arc<dyn Bell>, remote: Arc<TcpBell>) -> std::io::Result<Self> {
+    fn new(local: Arc<dyn Bell>, remote: Arc<NetworkBell>) -> std::io::Result<Self> {
         let outer = ReadinessSet::new()?;
         let end = EventFd::new()?;
         outer.register(&end, END, Trigger::Readable)?;

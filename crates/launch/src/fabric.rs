@@ -5,6 +5,8 @@
 //!   one on each host               TCP
 //!   several on several hosts       shared memory within, TCP between
 //!   WEFT_FABRIC=tcp                TCP throughout, for measuring
+//!   WEFT_FABRIC=ofi[:PROVIDER]     libfabric instead of TCP; on one host throughout, for measuring
+//!   hardware that all ranks reach by one provider of libfabric       libfabric instead of TCP
 //! ```
 //!
 //! Ranks tell each other their addresses through the launcher before the first of them has joined;
@@ -12,6 +14,8 @@
 //! memory of each host before any of them goes on. The same for programs of MPI and for those that use the
 //! services alone.
 
+mod network_choice;
+mod ofi;
 mod supervised;
 
 use std::sync::{Mutex, PoisonError};
@@ -19,9 +23,11 @@ use std::time::Duration;
 
 use weft_fabric::Fabric;
 use weft_fabric_shm::{Addresses, ProcessState, Shm};
-use weft_fabric_tcp::{Card, Config, Directory, Listen, LocalRanks, Opening, Tcp, Union};
+use weft_fabric_tcp::{Card, Config, Directory, Listen, LocalRanks, Opening, Remote, Tcp, Union};
 use weft_secure::Key;
 
+pub use self::network_choice::{NetworkChoice, POSSIBLE};
+use self::ofi::Joined;
 use self::supervised::Supervised;
 use crate::bootstrap::{BootstrapError, JobAnswer, JobRequest, Launcher};
 
@@ -31,7 +37,7 @@ const KEY: &str = "tcp-key";
 
 /// What the environment asks for, by `mpiexec --fabric`, `--encrypt` or by hand.
 struct Wishes {
-    everywhere: bool,
+    network: NetworkChoice,
     seal: bool,
     patience: Option<Duration>,
 }
@@ -39,14 +45,10 @@ struct Wishes {
 impl Wishes {
     fn read() -> Result<Self, String> {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let everywhere = match variable("WEFT_FABRIC").as_deref() {
-            None | Some("auto") => false,
-            Some("tcp") => true,
-            Some(other) => {
-                return Err(format!(
-                    "WEFT_FABRIC is '{other}'; auto and tcp are possible"
-                ));
-            }
+        let network = match variable("WEFT_FABRIC") {
+            None => NetworkChoice::Auto,
+            Some(text) => NetworkChoice::parse(&text)
+                .ok_or_else(|| format!("WEFT_FABRIC is '{text}'; {POSSIBLE} are possible"))?,
         };
         let seal = match variable("WEFT_ENCRYPT").as_deref() {
             None | Some("0") => false,
@@ -68,7 +70,7 @@ impl Wishes {
             },
         };
         Ok(Self {
-            everywhere,
+            network,
             seal,
             patience,
         })
@@ -98,13 +100,38 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let members = Members::of(launcher, &local);
     // Who was started alone shares memory with those whom it starts: it has nobody to tell an address.
     let alone = members.count == 1 || launcher.is_singleton();
-    if launcher.job_hosts().count() == 1 && (!wishes.everywhere || alone) {
+    let one_host = launcher.job_hosts().count() == 1;
+    if one_host && (wishes.network == NetworkChoice::Auto || alone) {
         return Ok(weft_fabric_shm::respawnable(local));
     }
+    let throughout = match wishes.network {
+        NetworkChoice::Auto => false,
+        NetworkChoice::Tcp => true,
+        NetworkChoice::Ofi(_) => one_host,
+    };
     // Hosts of one rank each, to which nobody said that there will be more, need no memory in common.
     let several = members.ranks_here > 1 || launcher.universe() > members.first;
-    let within = several && !wishes.everywhere;
+    let within = several && !throughout;
+    // Told before the ranks meet, joined after: by then all know what the others have.
+    let offered = ofi::Offered::by(launcher, &wishes, &members)?;
     let remote = network(launcher, &wishes, &members, local.addresses(), within)?;
+    match offered {
+        None => together(launcher, local, remote, &members, within),
+        Some(offered) => match offered.join(launcher, &members, within, remote)? {
+            Joined::Ofi(remote) => together(launcher, local, *remote, &members, within),
+            Joined::Tcp(remote) => together(launcher, local, *remote, &members, within),
+        },
+    }
+}
+
+/// The memory of this host and a network as one fabric, or the network alone.
+fn together<R: Remote + 'static>(
+    launcher: &dyn Launcher,
+    local: Shm,
+    remote: R,
+    members: &Members,
+    within: bool,
+) -> Result<Box<dyn Fabric>, String> {
     if within {
         let ranks = LocalRanks::new(members.count, members.here(launcher));
         let union = Union::new(local, remote, ranks).map_err(|error| error.to_string())?;

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use crate::allocation::{self, Found};
 use crate::binding::{BindingRequest, Domain, parse_ranges};
 use crate::check_mode::{self, CheckMode};
+use crate::fabric::{NetworkChoice, POSSIBLE};
 use crate::mapping::Allocation;
 use crate::profile::ProfileRequest;
 use cores::CoreOptions;
@@ -508,12 +509,12 @@ impl OptionRow {
                 }
             }
             Effect::Fabric => match values[0].to_str() {
-                Some(kind @ ("auto" | "tcp")) => {
+                Some(kind) if NetworkChoice::parse(kind).is_some() => {
                     for_all.variables.push(("WEFT_FABRIC".into(), kind.into()));
                 }
                 _ => {
                     return Err(format!(
-                        "{name} was given '{}'; auto and tcp are possible",
+                        "{name} was given '{}'; {POSSIBLE} are possible",
                         values[0].display()
                     ));
                 }

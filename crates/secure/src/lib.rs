@@ -20,6 +20,7 @@
 //! |---|---|
 //! | `key` | the 256 bits, and how they are written |
 //! | `handshake` | bytes in, bytes out; no descriptor, no clock |
+//! | `pass` | what each message carries where there are no connections |
 //! | `records` | sealed bytes: replay, reordering, loss and change are found out |
 //! | `session` | both over a blocking stream, with a deadline: whole messages |
 //! | `refusals` | connections that were turned away, counted by reason |
@@ -39,6 +40,7 @@
 mod eviction;
 mod handshake;
 mod key;
+mod pass;
 mod records;
 mod refusals;
 mod session;
@@ -46,6 +48,7 @@ mod session;
 pub use eviction::{EvictionPolicy, SILENT, Source};
 pub use handshake::{Channel, FIRST, HELLO, Handshake, Heard, SECOND, Step, THIRD};
 pub use key::{Key, KeyError};
+pub use pass::pass;
 pub use records::{Broken, LENGTH, Opener, RECORD, Sealer, TAG};
 pub use refusals::{Refusal, Refusals};
 pub use session::{MESSAGE, Session, SessionError, Stream};

@@ -11,6 +11,36 @@ use weft_sys::{Availability, MemoryFile, available, cores, membarrier};
 
 use crate::proof;
 
+/// Whether libfabric has providers that can carry a job; which ones, and which one would be taken why.
+fn ofi() -> (Availability, String) {
+    let found = match weft_fabric_ofi::found() {
+        Ok(found) => found,
+        Err(error) => return (Availability::not(error.to_string()), String::new()),
+    };
+    let list: Vec<String> = found
+        .iter()
+        .map(|one| format!("{} ({})", one.provider, one.domains.join(", ")))
+        .collect();
+    let Some(first) = found.first() else {
+        let none = "libfabric has no provider here that can carry messages in order and reach remote memory";
+        return (Availability::not(none), String::new());
+    };
+    let chosen = match weft_fabric_ofi::hardware(&found) {
+        Some(hardware) => format!(
+            "between hosts {} is taken by itself: it is for hardware (--fabric tcp, or --encrypt: TCP instead)",
+            hardware.provider
+        ),
+        None => format!(
+            "taken only by --fabric ofi, then {}: none is for hardware",
+            first.provider
+        ),
+    };
+    (
+        Availability::Available,
+        format!("providers {}; {chosen}", list.join(", ")),
+    )
+}
+
 /// How to show it.
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -124,6 +154,13 @@ fn look() -> Vec<Finding> {
         &tcp,
         &reached,
         "all ranks run on this host",
+    ));
+    let (ofi, chosen) = ofi();
+    lines.push(Finding::probe(
+        "fabric ofi",
+        &ofi,
+        &chosen,
+        "ranks of several hosts reach each other by TCP",
     ));
     lines.push(Finding::probe(
         "fabric net",

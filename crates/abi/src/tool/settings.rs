@@ -97,7 +97,7 @@ pub static SETTINGS: &[Setting] = &[
     Setting {
         name: "fabric",
         category: "settings",
-        description: "how ranks reach each other: auto, or tcp also within a host (mpiexec --fabric)",
+        description: "how ranks reach each other: auto, tcp also within a host, ofi by libfabric (mpiexec --fabric)",
         enumeration: None,
         read: || Value::Text(variable("WEFT_FABRIC").unwrap_or_else(|| "auto".to_owned())),
         write: None,

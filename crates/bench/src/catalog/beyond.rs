@@ -2,7 +2,9 @@
 
 use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
 use super::sources::bare_copy;
-use super::{budget, encrypted, over_tcp, per_implementation, powers, raw_stream, timed};
+use super::{
+    budget, encrypted, over_libfabric, over_tcp, per_implementation, powers, raw_stream, timed,
+};
 use crate::device::Device;
 use crate::experiment::{
     Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
@@ -45,6 +47,23 @@ pub fn experiments() -> Vec<Experiment> {
     };
     let linear = (Scale::Linear, Scale::Linear);
     vec![
+        Experiment {
+            id: "ofi-latency",
+            origin: Origin::Beyond,
+            title: "Latency of one message by libfabric's provider tcp",
+            x: "message size [B]",
+            y: "latency [µs]",
+            unit: "µs",
+            scales: (Scale::Log, Scale::Log),
+            lower_is_better: true,
+            chart: Chart::Line,
+            notes: &[
+                "Half of a round trip. Both ranks on this host, told to talk by libfabric's provider tcp (loopback): Weft by \
+                 --fabric ofi:tcp, MPICH by MPIR_CVAR_NOLOCAL=1 and FI_PROVIDER=tcp, Open MPI by its mtl ofi.",
+                "TCP: the same without libfabric, by Weft's own use of sockets (--fabric tcp).",
+            ],
+            plan: ofi_latency,
+        },
         Experiment {
             y: "bandwidth [MB/s]",
             unit: "MB/s",
@@ -180,6 +199,29 @@ pub fn experiments() -> Vec<Experiment> {
             ..base("growth", "How latency grows with what is not used", growth)
         },
     ]
+}
+
+fn ofi_latency(participants: &Participants, effort: Effort) -> Plan {
+    let sizes = effort.pick(vec![8, 4096, 65_536, 1 << 20], powers(8, 4 << 20));
+    let cells = |implementation| {
+        let task = |size: usize| {
+            let request = format!("pingpong size={size}");
+            timed(implementation, 2, request, Convert::Microseconds)
+        };
+        sizes
+            .iter()
+            .map(|&size| (size as f64, task(size)))
+            .collect()
+    };
+    let mut series = over_libfabric(participants, "libfabric, tcp", cells);
+    let plain = over_tcp(participants, "TCP", cells);
+    series.extend(plain.into_iter().filter(|line| line.role == Role::Ours));
+    Plan {
+        budget: budget(effort),
+        series,
+        alone: false,
+        limit: None,
+    }
 }
 
 fn bandwidth(participants: &Participants, effort: Effort) -> Plan {

@@ -1,11 +1,11 @@
-//! Supervised fabric: TCP alone, with a bell that inquiries of the launcher ring.
+//! Supervised fabric: a network alone, with a bell that inquiries of the launcher ring.
 //!
 //! ```text
-//!   launcher ── inquiry ──▶ memory of the job ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at TCP's bell
+//!   launcher ── inquiry ──▶ memory of the job ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
 //! ```
 //!
-//! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by TCP alone
-//! sleeps on sockets; its place in that memory shows that it sleeps, and a thread that is started with the first sleep hears
+//! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by a network alone
+//! sleeps on its descriptors; its place in that memory shows that it sleeps, and a thread that is started with the first sleep hears
 //! for it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -14,20 +14,20 @@ use std::time::Duration;
 
 use weft_fabric::{Bell, Fabric, Ticket, forward_bell, forward_fabric};
 use weft_fabric_shm::SleepElsewhere;
-use weft_fabric_tcp::{Tcp, TcpBell};
+use weft_fabric_tcp::{NetworkBell, Remote};
 use weft_sys::signal;
 
-/// TCP, whose sleepers the launcher may ask what they wait for.
-pub struct Supervised {
-    inner: Tcp,
+/// A network, whose sleepers the launcher may ask what they wait for.
+pub struct Supervised<R> {
+    inner: R,
     bell: Arc<SupervisedBell>,
 }
 
-impl Supervised {
+impl<R: Remote> Supervised<R> {
     /// Over this endpoint; `place` is that of this process in the memory of its host.
-    pub fn new(inner: Tcp, place: SleepElsewhere) -> Self {
+    pub fn new(inner: R, place: SleepElsewhere) -> Self {
         let bell = Arc::new(SupervisedBell {
-            inner: inner.tcp_bell(),
+            inner: inner.network_bell(),
             place: Arc::new(place),
             ended: Arc::default(),
             watcher: Mutex::default(),
@@ -36,7 +36,7 @@ impl Supervised {
     }
 }
 
-impl Fabric for Supervised {
+impl<R: Remote> Fabric for Supervised<R> {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, poll, grant, offer, revoke, get,
         put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
         is_asleep, wake, is_flushed, traffic, farewell);
@@ -47,7 +47,7 @@ impl Fabric for Supervised {
 }
 
 struct SupervisedBell {
-    inner: Arc<TcpBell>,
+    inner: Arc<NetworkBell>,
     place: Arc<SleepElsewhere>,
     /// The watcher is to end.
     ended: Arc<OnceLock<()>>,

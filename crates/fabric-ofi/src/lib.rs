@@ -1,0 +1,113 @@
+//! Fabric of processes of several hosts over the networks that libfabric knows: reliable endpoints of one of its
+//! providers, opened at run time.
+//!
+//! ```text
+//!   Opening::new(config)   chooses a provider, opens an endpoint    ─► card: provider, address, number
+//!   launcher               tells every rank the cards of all
+//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!
+//!   try_send, signal ─► a message: header with a pass, credits ─► buffers that stand ready ─► Sink
+//!   get, put ─► a message that asks ─► the owner moves the bytes by reads and writes of the asker's memory
+//! ```
+//!
+//! | file | what |
+//! |---|---|
+//! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
+//! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
+//! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts, passes |
+//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
+//! | `liveness` | who has died: connections of TCP that carry nothing else |
+//! | `wire` | headers and bodies: bytes and their checks |
+//! | `libfabric` | the library: the one place that calls it |
+//!
+//! # What is guaranteed
+//! Besides the contract of [`weft_fabric`]: no message is looked at whose sender has not the pass of its job for this very
+//! endpoint; on one host nothing listens to the outside. Memory of an owner is touched by the owner alone, so a
+//! grant that has ended has ended, whatever a network card does. Memory that a transfer is for is registered with the card from
+//! asking to the end.
+//!
+//! # What is not
+//! libfabric does not tell when a peer dies that nothing is sent to: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members
+//! does ([`Ofi::watched_by`]). libfabric's connections neither prove who calls nor encrypt: the network has to be one whose members are trusted not to
+//! read or change what others send.
+
+#![deny(unsafe_code)]
+
+mod asked;
+mod card;
+mod choice;
+mod endpoint;
+#[allow(unsafe_code)]
+mod libfabric;
+mod links;
+mod liveness;
+mod mail;
+mod opening;
+mod serving;
+pub mod wire;
+
+pub use card::{Card, CardError, LONGEST};
+pub use choice::{Extent, Found, found, hardware};
+pub use endpoint::Ofi;
+pub use libfabric::library::{LibraryError, VARIABLE};
+pub use opening::{Config, Opening};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_fabric::conformance::boxed;
+
+    /// Where libfabric is not installed there is nothing to try, which is said; the properties then hold of threads.
+    fn group(count: usize, provider: &str) -> Vec<Box<dyn weft_fabric::Fabric>> {
+        if let Err(error) = found() {
+            eprintln!("not tried over libfabric: {error}");
+            return boxed(weft_fabric_local::Local::group(count));
+        }
+        let count = u32::try_from(count).expect("a small group");
+        boxed(Ofi::group(count, provider).expect("an endpoint on loopback"))
+    }
+
+    weft_fabric::conformance!(over_tcp, |count| group(count, "tcp"));
+
+    /// Rank 1 has another key: what it sends is counted, and nobody hears it.
+    #[test]
+    fn who_has_not_the_key_is_not_listened_to() {
+        use weft_fabric::conformance::{Inbox, PATIENCE};
+        use weft_fabric::{Fabric, HEAD, Peer, Posted};
+        use weft_secure::Key;
+
+        if found().is_err() {
+            return;
+        }
+        let open = |me| {
+            Opening::new(Config {
+                me,
+                peers: 2,
+                provider: Some("tcp".into()),
+                extent: Extent::OneHost,
+                neighbours: 2,
+            })
+            .expect("an endpoint on loopback")
+        };
+        let openings = [open(0), open(1)];
+        let cards: Vec<_> = openings
+            .iter()
+            .map(|one| Some(one.card().clone()))
+            .collect();
+        let [mut rank, mut stranger] = openings.map(|opening| {
+            let key = Key::random().expect("random bytes");
+            opening.join(key, cards.clone()).expect("an endpoint")
+        });
+        assert_eq!(
+            stranger.try_send(Peer(0), &[0; HEAD], b"let me in"),
+            Ok(Posted::Done)
+        );
+        let (mut inbox, start) = (Inbox::default(), std::time::Instant::now());
+        while rank.turned_away() == 0 {
+            rank.poll(&mut inbox, 32);
+            stranger.poll(&mut Inbox::default(), 32);
+            assert!(start.elapsed() < PATIENCE, "nothing came");
+        }
+        assert!(inbox.events.is_empty());
+    }
+}

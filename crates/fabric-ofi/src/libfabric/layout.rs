@@ -1,0 +1,431 @@
+//! Layouts: structures, tables of functions and numbers of libfabric's interface, as far as this crate uses them.
+//!
+//! Since version 1.3 of its binary interface structures of libfabric have only grown at their ends, so a prefix is declared
+//! where the rest is not used. Structures that the library reads are declared whole; those that grow are
+//! made by the library itself (`fi_dupinfo`). Tables of functions say their size, which is asked before one is used.
+
+use std::ffi::{c_char, c_int, c_void};
+
+/// The version of the interface that is asked for: 1.17.
+pub const VERSION: u32 = 1 << 16 | 17;
+
+pub const MSG: u64 = 1 << 1;
+pub const RMA: u64 = 1 << 2;
+pub const READ: u64 = 1 << 8;
+pub const WRITE: u64 = 1 << 9;
+pub const RECEIVE: u64 = 1 << 10;
+pub const SEND: u64 = 1 << 11;
+/// For completions of what an endpoint sends, reads and writes.
+pub const TRANSMIT: u64 = SEND;
+pub const REMOTE_READ: u64 = 1 << 12;
+pub const REMOTE_WRITE: u64 = 1 << 13;
+pub const COMPLETION: u64 = 1 << 24;
+pub const DELIVERY_COMPLETE: u64 = 1 << 28;
+/// Of `fi_getinfo`: node and service name the own address.
+pub const SOURCE: u64 = 1 << 57;
+
+/// Memory of a `Context` is lent with each operation: four or eight words.
+pub const MODE_CONTEXT: u64 = 1 << 59;
+pub const MODE_CONTEXT2: u64 = 1 << 52;
+
+pub const ORDER_SEND_AFTER_WRITE: u64 = 1 << 7;
+pub const ORDER_SEND_AFTER_SEND: u64 = 1 << 8;
+
+pub const MR_LOCAL: c_int = 1 << 2;
+pub const MR_VIRT_ADDR: c_int = 1 << 4;
+pub const MR_ALLOCATED: c_int = 1 << 5;
+pub const MR_PROV_KEY: c_int = 1 << 6;
+pub const MR_ENDPOINT: c_int = 1 << 9;
+
+pub const EP_RDM: c_int = 3;
+pub const THREAD_DOMAIN: c_int = 3;
+pub const RM_ENABLED: c_int = 2;
+pub const WAIT_NONE: c_int = 0;
+pub const WAIT_FD: c_int = 3;
+pub const CQ_FORMAT_MSG: c_int = 2;
+pub const ADDRESS_SOCKADDR_IN: u32 = 2;
+pub const ADDRESS_SOCKADDR_IN6: u32 = 3;
+
+/// Commands of [`FidOps::control`].
+pub const GETWAIT: c_int = 5;
+pub const ENABLE: c_int = 6;
+
+pub const EAGAIN: isize = 11;
+pub const EAVAIL: isize = 259;
+
+#[repr(C)]
+pub struct Fid {
+    pub class: usize,
+    pub context: *mut c_void,
+    pub ops: *const FidOps,
+}
+
+#[repr(C)]
+pub struct FidOps {
+    pub size: usize,
+    pub close: unsafe extern "C" fn(*mut Fid) -> c_int,
+    pub bind: unsafe extern "C" fn(*mut Fid, *mut Fid, u64) -> c_int,
+    pub control: unsafe extern "C" fn(*mut Fid, c_int, *mut c_void) -> c_int,
+}
+
+#[repr(C)]
+pub struct TxAttr {
+    pub caps: u64,
+    pub mode: u64,
+    pub op_flags: u64,
+    pub msg_order: u64,
+    pub comp_order: u64,
+    pub inject_size: usize,
+    pub size: usize,
+}
+
+#[repr(C)]
+pub struct RxAttr {
+    pub caps: u64,
+    pub mode: u64,
+    pub op_flags: u64,
+    pub msg_order: u64,
+}
+
+#[repr(C)]
+pub struct EpAttr {
+    pub kind: c_int,
+    pub protocol: u32,
+    pub protocol_version: u32,
+    pub max_msg_size: usize,
+}
+
+#[repr(C)]
+pub struct DomainAttr {
+    pub domain: *mut FidDomain,
+    pub name: *mut c_char,
+    pub threading: c_int,
+    pub control_progress: c_int,
+    pub data_progress: c_int,
+    pub resource_mgmt: c_int,
+    pub av_type: c_int,
+    pub mr_mode: c_int,
+    pub mr_key_size: usize,
+}
+
+#[repr(C)]
+pub struct FabricAttr {
+    pub fabric: *mut FidFabric,
+    pub name: *mut c_char,
+    pub prov_name: *mut c_char,
+    pub prov_version: u32,
+    pub api_version: u32,
+}
+
+#[repr(C)]
+pub struct Info {
+    pub next: *mut Info,
+    pub caps: u64,
+    pub mode: u64,
+    pub addr_format: u32,
+    pub src_addrlen: usize,
+    pub dest_addrlen: usize,
+    pub src_addr: *mut c_void,
+    pub dest_addr: *mut c_void,
+    pub handle: *mut Fid,
+    pub tx_attr: *mut TxAttr,
+    pub rx_attr: *mut RxAttr,
+    pub ep_attr: *mut EpAttr,
+    pub domain_attr: *mut DomainAttr,
+    pub fabric_attr: *mut FabricAttr,
+}
+
+#[repr(C)]
+pub struct FidFabric {
+    pub fid: Fid,
+    pub ops: *const FabricOps,
+}
+
+#[repr(C)]
+pub struct FabricOps {
+    pub size: usize,
+    pub domain:
+        unsafe extern "C" fn(*mut FidFabric, *mut Info, *mut *mut FidDomain, *mut c_void) -> c_int,
+    passive_ep: *const c_void,
+    eq_open: *const c_void,
+    wait_open: *const c_void,
+    pub trywait: unsafe extern "C" fn(*mut FidFabric, *mut *mut Fid, c_int) -> c_int,
+}
+
+#[repr(C)]
+pub struct FidDomain {
+    pub fid: Fid,
+    pub ops: *const DomainOps,
+    pub mr: *const MrOps,
+}
+
+#[repr(C)]
+pub struct DomainOps {
+    pub size: usize,
+    pub av_open:
+        unsafe extern "C" fn(*mut FidDomain, *mut AvAttr, *mut *mut FidAv, *mut c_void) -> c_int,
+    pub cq_open:
+        unsafe extern "C" fn(*mut FidDomain, *mut CqAttr, *mut *mut FidCq, *mut c_void) -> c_int,
+    pub endpoint:
+        unsafe extern "C" fn(*mut FidDomain, *mut Info, *mut *mut FidEp, *mut c_void) -> c_int,
+}
+
+#[repr(C)]
+pub struct MrOps {
+    pub size: usize,
+    pub reg: unsafe extern "C" fn(
+        *mut Fid,
+        *const c_void,
+        usize,
+        u64,
+        u64,
+        u64,
+        u64,
+        *mut *mut FidMr,
+        *mut c_void,
+    ) -> c_int,
+}
+
+#[repr(C)]
+pub struct FidMr {
+    pub fid: Fid,
+    pub mem_desc: *mut c_void,
+    pub key: u64,
+}
+
+#[repr(C)]
+pub struct AvAttr {
+    pub kind: c_int,
+    pub rx_ctx_bits: c_int,
+    pub count: usize,
+    pub ep_per_node: usize,
+    pub name: *const c_char,
+    pub map_addr: *mut c_void,
+    pub flags: u64,
+}
+
+#[repr(C)]
+pub struct FidAv {
+    pub fid: Fid,
+    pub ops: *const AvOps,
+}
+
+#[repr(C)]
+pub struct AvOps {
+    pub size: usize,
+    pub insert:
+        unsafe extern "C" fn(*mut FidAv, *const c_void, usize, *mut u64, u64, *mut c_void) -> c_int,
+}
+
+#[repr(C)]
+pub struct CqAttr {
+    pub size: usize,
+    pub flags: u64,
+    pub format: c_int,
+    pub wait_obj: c_int,
+    pub signaling_vector: c_int,
+    pub wait_cond: c_int,
+    pub wait_set: *mut c_void,
+}
+
+#[repr(C)]
+pub struct FidCq {
+    pub fid: Fid,
+    pub ops: *const CqOps,
+}
+
+#[repr(C)]
+pub struct CqOps {
+    pub size: usize,
+    pub read: unsafe extern "C" fn(*mut FidCq, *mut CqEntry, usize) -> isize,
+    readfrom: *const c_void,
+    pub readerr: unsafe extern "C" fn(*mut FidCq, *mut CqErrEntry, u64) -> isize,
+    sread: *const c_void,
+    sreadfrom: *const c_void,
+    signal: *const c_void,
+    pub strerror:
+        unsafe extern "C" fn(*mut FidCq, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
+}
+
+/// A completion in the format [`CQ_FORMAT_MSG`].
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct CqEntry {
+    pub op_context: *mut c_void,
+    pub flags: u64,
+    pub len: usize,
+}
+
+#[repr(C)]
+pub struct CqErrEntry {
+    pub op_context: *mut c_void,
+    pub flags: u64,
+    pub len: usize,
+    pub buf: *mut c_void,
+    pub data: u64,
+    pub tag: u64,
+    pub olen: usize,
+    pub err: c_int,
+    pub prov_errno: c_int,
+    pub err_data: *mut c_void,
+    pub err_data_size: usize,
+    /// Later versions may write more here.
+    pub more: [u64; 4],
+}
+
+#[repr(C)]
+pub struct FidEp {
+    pub fid: Fid,
+    ops: *const c_void,
+    pub cm: *const CmOps,
+    pub msg: *const MsgOps,
+    pub rma: *const RmaOps,
+}
+
+#[repr(C)]
+pub struct CmOps {
+    pub size: usize,
+    setname: *const c_void,
+    pub getname: unsafe extern "C" fn(*mut Fid, *mut c_void, *mut usize) -> c_int,
+}
+
+#[repr(C)]
+pub struct MsgOps {
+    pub size: usize,
+    pub recv: unsafe extern "C" fn(
+        *mut FidEp,
+        *mut c_void,
+        usize,
+        *mut c_void,
+        u64,
+        *mut c_void,
+    ) -> isize,
+    recvv: *const c_void,
+    recvmsg: *const c_void,
+    pub send: unsafe extern "C" fn(
+        *mut FidEp,
+        *const c_void,
+        usize,
+        *mut c_void,
+        u64,
+        *mut c_void,
+    ) -> isize,
+    sendv: *const c_void,
+    sendmsg: *const c_void,
+    pub inject: unsafe extern "C" fn(*mut FidEp, *const c_void, usize, u64) -> isize,
+}
+
+#[repr(C)]
+pub struct RmaOps {
+    pub size: usize,
+    pub read: unsafe extern "C" fn(
+        *mut FidEp,
+        *mut c_void,
+        usize,
+        *mut c_void,
+        u64,
+        u64,
+        u64,
+        *mut c_void,
+    ) -> isize,
+    readv: *const c_void,
+    readmsg: *const c_void,
+    pub write: unsafe extern "C" fn(
+        *mut FidEp,
+        *const c_void,
+        usize,
+        *mut c_void,
+        u64,
+        u64,
+        u64,
+        *mut c_void,
+    ) -> isize,
+    writev: *const c_void,
+    pub writemsg: unsafe extern "C" fn(*mut FidEp, *const RmaMessage, u64) -> isize,
+}
+
+#[repr(C)]
+pub struct IoVector {
+    pub base: *mut c_void,
+    pub length: usize,
+}
+
+#[repr(C)]
+pub struct RemoteVector {
+    pub address: u64,
+    pub length: usize,
+    pub key: u64,
+}
+
+#[repr(C)]
+pub struct RmaMessage {
+    pub local: *const IoVector,
+    pub descriptors: *mut *mut c_void,
+    pub local_count: usize,
+    pub to: u64,
+    pub remote: *const RemoteVector,
+    pub remote_count: usize,
+    pub context: *mut c_void,
+    pub data: u64,
+}
+
+/// Memory that is lent with an operation, for providers that keep their notes there.
+#[repr(C, align(64))]
+#[derive(Clone, Copy)]
+pub struct Context(pub [u64; 8]);
+
+pub type GetInfo = unsafe extern "C" fn(
+    u32,
+    *const c_char,
+    *const c_char,
+    u64,
+    *const Info,
+    *mut *mut Info,
+) -> c_int;
+pub type FreeInfo = unsafe extern "C" fn(*mut Info);
+pub type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
+pub type OpenFabric =
+    unsafe extern "C" fn(*mut FabricAttr, *mut *mut FidFabric, *mut c_void) -> c_int;
+pub type GetVersion = unsafe extern "C" fn() -> u32;
+pub type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    /// What a C compiler says of the headers of libfabric 1.17 on a 64-bit machine.
+    #[test]
+    fn layouts_are_those_of_the_headers() {
+        assert_eq!(size_of::<Fid>(), 24);
+        assert_eq!(offset_of!(FidOps, bind), 16);
+        assert_eq!(offset_of!(FidOps, control), 24);
+        assert_eq!(offset_of!(FabricOps, trywait), 40);
+        assert_eq!(offset_of!(DomainOps, endpoint), 24);
+        assert_eq!(offset_of!(MrOps, reg), 8);
+        assert_eq!(offset_of!(AvOps, insert), 8);
+        assert_eq!(offset_of!(CqOps, readerr), 24);
+        assert_eq!(offset_of!(CqOps, strerror), 56);
+        assert_eq!(offset_of!(CmOps, getname), 16);
+        assert_eq!(offset_of!(MsgOps, send), 32);
+        assert_eq!(offset_of!(MsgOps, inject), 56);
+        assert_eq!(offset_of!(RmaOps, writemsg), 48);
+        assert_eq!(offset_of!(FidEp, cm), 32);
+        assert_eq!(offset_of!(FidEp, msg), 40);
+        assert_eq!(offset_of!(FidEp, rma), 48);
+        assert_eq!(size_of::<FidMr>(), 40);
+        assert_eq!(size_of::<FidDomain>(), 40);
+        assert_eq!(size_of::<AvAttr>(), 48);
+        assert_eq!(size_of::<CqAttr>(), 40);
+        assert_eq!(size_of::<CqEntry>(), 24);
+        assert_eq!(offset_of!(CqErrEntry, more), 80);
+        assert_eq!(size_of::<RmaMessage>(), 64);
+        assert_eq!(size_of::<RemoteVector>(), 24);
+        assert_eq!(size_of::<FabricAttr>(), 32);
+        // The structure has one pointer more than is used here.
+        assert_eq!(size_of::<Info>(), 120 - 8);
+        assert_eq!(offset_of!(EpAttr, max_msg_size), 16);
+        assert_eq!(offset_of!(DomainAttr, mr_key_size), 40);
+        assert_eq!(offset_of!(TxAttr, size), 48);
+    }
+}

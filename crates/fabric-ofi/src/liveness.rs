@@ -1,0 +1,101 @@
+//! Liveness of peers: an endpoint of TCP with the same members has a connection with each peer that
+//! messages are exchanged with; its loss is theirs.
+//!
+//! An endpoint of libfabric has no connections: of a peer that dies nothing is heard unless something is sent to it that fails, and
+//! a provider may try that forever. The kernel of its host tells at once, to who has a connection with it; and both have proved
+//! the job's key there before.
+
+use std::io;
+use std::sync::Arc;
+
+use weft_fabric::{Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
+use weft_fabric_tcp::{NetworkBell, Remote, Tcp};
+
+use crate::mail::Mail;
+
+/// Looks between two at the connections, while nobody sleeps.
+const LOOKS: u32 = 256;
+
+/// The key of the one signal that has a connection made.
+const HERE: SyncKey = SyncKey(0);
+
+/// The connections.
+pub struct Liveness {
+    tcp: Tcp,
+    bell: Arc<NetworkBell>,
+    /// How many of the begun links have a connection, or are getting one.
+    watched: usize,
+    looks: u32,
+}
+
+impl Liveness {
+    /// By this endpoint; `outer` is rung by it, too.
+    pub fn new(tcp: Tcp, outer: &NetworkBell) -> io::Result<Self> {
+        let bell = tcp.network_bell();
+        outer.watch_descriptor(&bell.descriptor())?;
+        Ok(Self {
+            tcp,
+            bell,
+            watched: 0,
+            looks: 0,
+        })
+    }
+
+    /// Has a connection made with each peer that has a link, and hears who is lost. Answers how many.
+    #[inline]
+    pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> usize {
+        self.looks += 1;
+        let begins = self.watched < mail.begun().len();
+        if !begins && self.looks < LOOKS && !outer.is_prepared() {
+            return 0;
+        }
+        self.looks = 0;
+        self.look_now(mail)
+    }
+
+    #[cold]
+    fn look_now(&mut self, mail: &mut Mail) -> usize {
+        while let Some(peer) = mail.begun().get(self.watched).copied() {
+            match self.tcp.signal(Peer(peer), HERE) {
+                Ok(Posted::Retry) => break,
+                Ok(_) => {}
+                Err(error) => mail.lose(peer, error.to_string()),
+            }
+            self.watched += 1;
+        }
+        let mut losses = Losses(Vec::new());
+        self.tcp.poll(&mut losses, 64);
+        self.tcp.forget(HERE);
+        for (peer, reason) in &losses.0 {
+            mail.lose(peer.0, reason.clone());
+        }
+        losses.0.len()
+    }
+
+    /// When it has something to do by itself.
+    pub fn due(&self) -> u64 {
+        self.bell.due()
+    }
+
+    /// Whether all that it has said arrives.
+    pub fn is_flushed(&mut self) -> bool {
+        self.tcp.is_flushed()
+    }
+
+    /// An end after this is no loss to the peers.
+    pub fn farewell(&mut self) {
+        self.tcp.farewell();
+    }
+}
+
+/// Hears of losses alone.
+struct Losses(Vec<(Peer, String)>);
+
+impl Sink for Losses {
+    fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
+    fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+    fn lost(&mut self, peer: Peer, reason: &str) {
+        self.0.push((peer, reason.to_owned()));
+    }
+    fn signalled(&mut self, _: Peer, _: SyncKey) {}
+}

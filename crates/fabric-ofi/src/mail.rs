@@ -1,0 +1,409 @@
+//! Mail: the device with the links of all peers. What is sent takes a credit of its link, and a buffer if it is too
+//! large for the provider's short way.
+
+use weft_fabric::{FabricError, Membership, Peer, Posted, Result};
+use weft_secure::{Key, pass};
+
+use crate::card::Card;
+use crate::libfabric::device::{Device, Event, Outcome};
+use crate::links::{Answer, Link};
+use crate::wire::{HEADER, Header, Kind};
+
+/// Most bytes that go by the provider's short way, whatever it allows: they are gathered on the stack.
+const SHORT: usize = 256;
+
+/// For what the passes of this fabric are.
+const PURPOSE: &str = "weft message over libfabric";
+
+/// Device, links and members.
+pub struct Mail {
+    me: u32,
+    key: Key,
+    cards: Vec<Option<Card>>,
+    pub device: Device,
+    links: Vec<Option<Box<Link>>>,
+    /// Peers with a link, in the order of their first message.
+    begun: Vec<u32>,
+    /// Links with something to do by themselves.
+    listed: Vec<u32>,
+    pub members: Membership,
+    /// Peers that were lost and not reported yet.
+    losses: Vec<(u32, String)>,
+    /// Send slots that are free, and whom the others hold something for.
+    free: Vec<usize>,
+    held_for: Vec<u32>,
+    /// The provider had no room: nothing tells when there is some.
+    was_full: bool,
+    /// Messages of who has no pass, or that make no sense.
+    turned_away: u64,
+}
+
+impl Mail {
+    pub fn new(me: u32, key: Key, cards: Vec<Option<Card>>, device: Device, sends: usize) -> Self {
+        let peers = cards.len();
+        Self {
+            me,
+            key,
+            device,
+            links: std::iter::repeat_with(|| None).take(peers).collect(),
+            begun: Vec::new(),
+            listed: Vec::new(),
+            members: Membership::new(peers as u32),
+            losses: Vec::new(),
+            free: (0..sends).rev().collect(),
+            held_for: vec![0; sends],
+            was_full: false,
+            turned_away: 0,
+            cards,
+        }
+    }
+
+    pub fn me(&self) -> u32 {
+        self.me
+    }
+
+    #[inline]
+    pub fn link(&mut self, peer: u32) -> Option<&mut Link> {
+        self.links.get_mut(peer as usize)?.as_deref_mut()
+    }
+
+    pub fn link_ref(&self, peer: u32) -> Option<&Link> {
+        self.links.get(peer as usize)?.as_deref()
+    }
+
+    /// Peers with a link.
+    pub fn begun(&self) -> &[u32] {
+        &self.begun
+    }
+
+    /// Messages that were turned away so far.
+    pub fn turned_away(&self) -> u64 {
+        self.turned_away
+    }
+
+    /// The link with a peer, begun if need be.
+    #[inline]
+    pub fn open(&mut self, peer: Peer) -> Result<&mut Link> {
+        if self.links.get(peer.index()).is_none_or(Option::is_none) || self.members.is_lost(peer) {
+            self.begin(peer)?;
+        }
+        let peers = self.members.peers();
+        self.link(peer.0)
+            .ok_or(FabricError::NoSuchPeer { peer, peers })
+    }
+
+    #[cold]
+    fn begin(&mut self, peer: Peer) -> Result<()> {
+        self.members.check(peer)?;
+        let lost = |reason: String| FabricError::PeerLost { peer, reason };
+        let unknown = || lost("it has not said where it can be reached over libfabric".into());
+        let card = self.cards.get(peer.index()).cloned().flatten();
+        let card = card.ok_or_else(unknown)?;
+        let address = self.device.insert(&card.address).map_err(lost)?;
+        let out = pass(&self.key, PURPOSE, (self.me, peer.0), card.number);
+        let link = Link::new(address, out, self.pass_in(peer.0));
+        self.links[peer.index()] = Some(Box::new(link));
+        self.begun.push(peer.0);
+        Ok(())
+    }
+
+    /// Sends a message of these parts, or nothing at all.
+    #[inline]
+    pub fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+        self.post_asking(to, kind, parts, false)
+    }
+
+    #[inline]
+    fn post_asking(
+        &mut self,
+        to: Peer,
+        kind: Kind,
+        parts: &[&[u8]],
+        answer: bool,
+    ) -> Result<Posted> {
+        let me = self.me;
+        let link = self.open(to)?;
+        if !link.has_credit(kind) {
+            return Ok(Posted::Retry);
+        }
+        let (header, address) = (link.header(me, kind, answer), link.address());
+        let is_first = link.waiting.is_empty();
+        let length = HEADER + parts.iter().map(|part| part.len()).sum::<usize>();
+        let mut outcome = Outcome::Full;
+        if is_first && length <= self.device.inject_limit().min(SHORT) {
+            let mut bytes = [0; SHORT];
+            gather(&mut bytes, &header, parts);
+            outcome = self.device.inject(address, &bytes[..length]);
+        }
+        if outcome == Outcome::Full {
+            // An acknowledgement is made anew when there is room.
+            let Some(slot) = self.free.pop() else {
+                return Ok(Posted::Retry);
+            };
+            gather(self.device.send_buffer(slot), &header, parts);
+            self.held_for[slot] = to.0;
+            if is_first {
+                outcome = self.device.send(address, slot, length);
+            }
+            if outcome == Outcome::Full && kind.is_counted() {
+                self.wait_for_room(to.0, slot, length);
+                outcome = Outcome::Begun;
+            } else if outcome != Outcome::Begun {
+                self.free.push(slot);
+            }
+        }
+        match outcome {
+            Outcome::Begun => {
+                if let Some(link) = self.link(to.0) {
+                    link.note_sent(&header);
+                }
+                Ok(Posted::Done)
+            }
+            Outcome::Full => {
+                self.was_full = true;
+                Ok(Posted::Retry)
+            }
+            Outcome::Refused(reason) => {
+                self.lose(to.0, format!("libfabric cannot reach it: {reason}"));
+                self.members.check(to).map(|()| Posted::Retry)
+            }
+        }
+    }
+
+    /// Keeps a message that was taken until the provider has room: for its first connection, too.
+    #[cold]
+    fn wait_for_room(&mut self, peer: u32, slot: usize, length: usize) {
+        self.was_full = true;
+        if let Some(link) = self.link(peer) {
+            link.waiting.push_back((slot, length));
+        }
+        self.list(peer);
+    }
+
+    /// Sends what the provider had no room for. True if nothing of that is left.
+    fn send_waiting(&mut self, peer: u32, moved: &mut usize) -> bool {
+        while let Some(link) = self.link(peer)
+            && let Some((slot, length)) = link.waiting.front().copied()
+        {
+            let address = link.address();
+            match self.device.send(address, slot, length) {
+                Outcome::Begun => {
+                    *moved += 1;
+                    if let Some(link) = self.link(peer) {
+                        link.waiting.pop_front();
+                    }
+                }
+                Outcome::Full => {
+                    self.was_full = true;
+                    return false;
+                }
+                Outcome::Refused(reason) => {
+                    self.lose(peer, format!("libfabric cannot reach it: {reason}"));
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Whether the provider had no room since this was last asked.
+    #[inline]
+    pub fn take_full(&mut self) -> bool {
+        std::mem::take(&mut self.was_full)
+    }
+
+    /// Notes that the provider had no room for something else.
+    pub fn note_full(&mut self) {
+        self.was_full = true;
+    }
+
+    /// Whether the sender has the pass; before there is a link with it, too.
+    #[inline]
+    fn is_ours(&self, header: &Header) -> bool {
+        match self.link_ref(header.from) {
+            Some(link) => link.admits(header),
+            None if header.from == self.me || header.from >= self.members.peers() => false,
+            None => header.pass == self.pass_in(header.from),
+        }
+    }
+
+    /// The pass of messages of a peer to this endpoint.
+    fn pass_in(&self, from: u32) -> u64 {
+        let own = self.cards.get(self.me as usize).and_then(Option::as_ref);
+        let number = own.map_or(0, |card| card.number);
+        pass(&self.key, PURPOSE, (from, self.me), number)
+    }
+
+    /// The sender of a message that has arrived, if it is one of ours; and its header.
+    pub fn admit(&mut self, slot: usize, length: usize) -> Option<Header> {
+        let header = Header::parse(self.device.received(slot, length));
+        let admitted =
+            header.filter(|header| self.is_ours(header) && self.open(Peer(header.from)).is_ok());
+        let Some(header) = admitted else {
+            self.turned_away += 1;
+            return None;
+        };
+        if !self
+            .link(header.from)
+            .is_some_and(|link| link.note_received(&header))
+        {
+            self.lose(header.from, "its messages are out of order: the provider has lost one, or it runs another release".into());
+            return None;
+        }
+        let owes = self.link_ref(header.from).is_some_and(Link::is_pending);
+        if owes {
+            self.list(header.from);
+        }
+        Some(header)
+    }
+
+    /// Has a link do what it has to do with the next look.
+    pub fn list(&mut self, peer: u32) {
+        if let Some(link) = self.link(peer)
+            && !link.is_listed
+        {
+            link.is_listed = true;
+            self.listed.push(peer);
+        }
+    }
+
+    /// Answers a peer now, or when there is a credit.
+    pub fn answer(&mut self, to: u32, answer: Answer) {
+        if let Some(link) = self.link(to) {
+            link.answers.push_back(answer);
+            self.list(to);
+        }
+    }
+
+    /// Sends answers, goodbyes and acknowledgements as far as there is room.
+    #[inline]
+    pub fn advance(&mut self) -> usize {
+        if self.listed.is_empty() {
+            return 0;
+        }
+        let mut moved = 0;
+        for peer in std::mem::take(&mut self.listed) {
+            moved += self.advance_link(peer);
+            if let Some(link) = self.link(peer) {
+                link.is_listed = false;
+            }
+            let waits = self.link_ref(peer).is_some_and(Link::is_pending);
+            if waits && !self.members.is_lost(Peer(peer)) {
+                self.list(peer);
+            }
+        }
+        moved
+    }
+
+    fn advance_link(&mut self, peer: u32) -> usize {
+        let mut moved = 0;
+        let to = Peer(peer);
+        if self.members.is_lost(to) || !self.send_waiting(peer, &mut moved) {
+            return moved;
+        }
+        while let Some(answer) = self.link(peer).and_then(|link| link.answers.pop_front()) {
+            let posted = match &answer {
+                Answer::End(end) => self.post(to, Kind::End, &[&end.emit()]),
+                Answer::Data(number, bytes) => {
+                    self.post(to, Kind::Data, &[&number.to_le_bytes(), bytes])
+                }
+            };
+            match posted {
+                Ok(Posted::Done) => moved += 1,
+                Ok(_) => {
+                    if let Some(link) = self.link(peer) {
+                        link.answers.push_front(answer);
+                    }
+                    break;
+                }
+                Err(_) => return moved,
+            }
+        }
+        let wants = |link: &Link| link.goodbye_wanted && link.answers.is_empty();
+        if self.link_ref(peer).is_some_and(wants)
+            && self.post(to, Kind::Goodbye, &[]) == Ok(Posted::Done)
+            && let Some(link) = self.link(peer)
+        {
+            link.goodbye_wanted = false;
+            moved += 1;
+        }
+        if self.link_ref(peer).is_some_and(Link::owes_ack) {
+            let posted = self.post(to, Kind::Ack, &[]);
+            moved += usize::from(posted == Ok(Posted::Done));
+        }
+        moved
+    }
+
+    /// Asks a peer to acknowledge everything at once.
+    pub fn ask_for_acks(&mut self, peer: u32) {
+        let _ = self.post_asking(Peer(peer), Kind::Ack, &[], true);
+    }
+
+    /// Whether everything that was posted has left.
+    pub fn has_left(&self) -> bool {
+        self.free.len() == self.held_for.len() && self.listed.is_empty()
+    }
+
+    /// Takes note of the completion of a message.
+    #[inline]
+    pub fn sent(&mut self, slot: usize) {
+        self.free.push(slot);
+    }
+
+    /// A message has failed.
+    #[cold]
+    pub fn send_failed(&mut self, slot: usize, reason: &str) {
+        let peer = self.held_for[slot];
+        self.free.push(slot);
+        self.lose(peer, format!("a message to it failed: {reason}"));
+    }
+
+    /// Posts a buffer for what arrives again.
+    #[inline]
+    pub fn post_receive(&mut self, slot: usize) -> bool {
+        self.device.post_receive(slot) == Outcome::Begun
+    }
+
+    /// The next completion.
+    #[inline]
+    pub fn poll(&mut self) -> Option<Event> {
+        self.device.poll()
+    }
+
+    /// A peer is out of reach. One that has said goodbye is no loss.
+    #[cold]
+    pub fn lose(&mut self, peer: u32, reason: String) {
+        if let Some(link) = self.link(peer) {
+            link.answers.clear();
+            link.goodbye_wanted = false;
+            let is_over = link.is_over;
+            let kept = std::mem::take(&mut link.waiting);
+            self.free.extend(kept.into_iter().map(|(slot, _)| slot));
+            if is_over {
+                let left = "it has left the job and takes no more messages";
+                let _ = self.members.lose(Peer(peer), left);
+                return;
+            }
+        }
+        if self.members.lose(Peer(peer), reason.clone()) {
+            self.losses.push((peer, reason));
+        }
+    }
+
+    /// Losses that were not reported yet.
+    #[inline]
+    pub fn take_losses(&mut self) -> Vec<(u32, String)> {
+        std::mem::take(&mut self.losses)
+    }
+}
+
+/// Writes header and parts one after the other into a buffer that is long enough.
+#[inline]
+fn gather(into: &mut [u8], header: &Header, parts: &[&[u8]]) {
+    into[..HEADER].copy_from_slice(&header.emit());
+    let mut place = HEADER;
+    for part in parts {
+        into[place..place + part.len()].copy_from_slice(part);
+        place += part.len();
+    }
+}

@@ -1,0 +1,169 @@
+//! Opening: an endpoint that can be reached already, before it knows where the others are.
+
+use std::sync::Arc;
+
+use weft_fabric::{FabricError, Load, Result};
+use weft_fabric_tcp::NetworkBell;
+use weft_secure::Key;
+
+use crate::card::Card;
+use crate::choice::{Extent, choose, tells_of_news};
+use crate::endpoint::Ofi;
+use crate::libfabric::device::{Device, Slots};
+use crate::links::WINDOW;
+use crate::mail::Mail;
+use crate::serving::SLOTS;
+use crate::wire::HEADER;
+
+/// Largest data part of a message. With heads it is what the layers of libfabric over streams send at once.
+pub const DATA: usize = (16 << 10) - HEADER - weft_fabric::HEAD;
+
+/// Buffers for what leaves.
+const SENDS: usize = 64;
+
+/// Buffers for what arrives, at most. What comes beyond waits at the provider, which the windows bound.
+const MOST_RECEIVES: usize = 256;
+
+/// What a rank must know to be reached and to reach the others.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Who this is.
+    pub me: u32,
+    /// How many there are.
+    pub peers: u32,
+    /// The provider that was asked for by name.
+    pub provider: Option<String>,
+    /// Where they are.
+    pub extent: Extent,
+    /// Ranks on this host, for deciding whether to spin.
+    pub neighbours: u32,
+}
+
+/// An endpoint that can be reached but does not know where the others are.
+pub struct Opening {
+    config: Config,
+    device: Device,
+    card: Card,
+}
+
+fn system(what: String) -> FabricError {
+    FabricError::System { what }
+}
+
+impl Opening {
+    /// Opens an endpoint of the provider that the configuration names, or of the best.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses.
+    pub fn new(config: Config) -> Result<Self> {
+        let me = config.me;
+        let opened = || -> std::result::Result<(Device, Card), String> {
+            let description = choose(config.provider.as_deref(), config.extent)?;
+            let provider = description.provider();
+            let receives = (config.peers as usize * WINDOW as usize).clamp(32, MOST_RECEIVES);
+            let slots = Slots {
+                receives,
+                sends: SENDS,
+                transfers: SLOTS,
+                buffer: HEADER + weft_fabric::HEAD + DATA,
+                peers: config.peers as usize,
+            };
+            let device = Device::open(description, slots, tells_of_news(&provider))?;
+            let drawn = weft_sys::random::bytes().map_err(|error| format!("no number: {error}"))?;
+            let card = Card {
+                provider,
+                address: device.address()?,
+                number: u64::from_le_bytes(drawn),
+            };
+            Ok((device, card))
+        };
+        let (device, card) = opened().map_err(|reason| system(format!("rank {me}: {reason}")))?;
+        Ok(Self {
+            config,
+            device,
+            card,
+        })
+    }
+
+    /// Where this rank can be reached: to be told to all others.
+    #[must_use]
+    pub fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// Joins the others, whose cards are given by rank; `None` for those that are reached otherwise. Waits for nobody.
+    ///
+    /// # Errors
+    /// [`FabricError::System`] if there are not as many cards as peers, another rank has another provider, or the system
+    /// refuses.
+    pub fn join(self, key: Key, mut cards: Vec<Option<Card>>) -> Result<Ofi> {
+        let Self {
+            config,
+            device,
+            card,
+        } = self;
+        let me = config.me;
+        if cards.len() != config.peers as usize || me >= config.peers {
+            return Err(system(format!(
+                "rank {me} of {} was told where {} ranks are: the launcher is confused",
+                config.peers,
+                cards.len()
+            )));
+        }
+        for (rank, other) in cards.iter().enumerate() {
+            if let Some(other) = other
+                && other.provider != card.provider
+            {
+                return Err(system(format!(
+                    "rank {me} talks by provider {} of libfabric and rank {rank} by {}: all must have the same; name one that \
+                     all hosts have by --fabric ofi:NAME (weft info lists them)",
+                    card.provider, other.provider
+                )));
+            }
+        }
+        let provider = card.provider.clone();
+        cards[me as usize] = Some(card);
+        let cores = u32::try_from(weft_sys::cores::cores_available()).unwrap_or(u32::MAX);
+        let load = Load {
+            awake: config.neighbours.max(1),
+            cores,
+        };
+        let refused = |error| system(format!("no descriptor to sleep on: {error}"));
+        let bell = NetworkBell::new(load).map_err(refused)?;
+        if let Some(descriptor) = device.descriptor() {
+            bell.watch_descriptor(&descriptor).map_err(refused)?;
+        }
+        let mail = Mail::new(me, key, cards, device, SENDS);
+        Ok(Ofi::over(mail, Arc::new(bell), &provider))
+    }
+}
+
+impl Ofi {
+    /// All endpoints of a job over one provider in this process, for threads and tests.
+    ///
+    /// # Errors
+    /// As [`Opening::new`].
+    pub fn group(count: u32, provider: &str) -> Result<Vec<Self>> {
+        let key = Key::random().map_err(|error| system(format!("no key: {error}")))?;
+        let openings: Result<Vec<_>> = (0..count)
+            .map(|me| {
+                Opening::new(Config {
+                    me,
+                    peers: count,
+                    provider: Some(provider.to_owned()),
+                    extent: Extent::OneHost,
+                    neighbours: count,
+                })
+            })
+            .collect();
+        let openings = openings?;
+        let cards: Vec<_> = openings
+            .iter()
+            .map(|one| Some(one.card().clone()))
+            .collect();
+        openings
+            .into_iter()
+            .map(|one| one.join(key.clone(), cards.clone()))
+            .collect()
+    }
+}

@@ -1,0 +1,276 @@
+//! Wire: what a message of the network begins with, and the bodies of those that are not the layer's above.
+//!
+//! ```text
+//!   0  pass       8   of the job's key: who may say this        8  from   4   the sender
+//!   12 sequence   4   of counted messages                      16  acks   4   counted messages that were processed
+//!   20 kind       1                                            21  answer 1   asks for an acknowledgement at once
+//!   22 zero       2
+//! ```
+//!
+//! Little endian. All kinds but [`Kind::Ack`] are counted: they take a credit, and are acknowledged.
+
+/// Bytes before the body.
+pub const HEADER: usize = 24;
+
+/// Kinds of messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Kind {
+    /// One of the layer above: head and data.
+    Message = 1,
+    /// A signal: its key.
+    Signal = 2,
+    /// [`Ask`], with the data of a small put.
+    Ask = 3,
+    /// The data of a small get: the asker's number, then the bytes.
+    Data = 4,
+    /// [`End`] of a transfer.
+    End = 5,
+    /// The sender may end from now on.
+    Goodbye = 6,
+    /// Nothing but what is in the header.
+    Ack = 7,
+}
+
+impl Kind {
+    fn parse(byte: u8) -> Option<Self> {
+        let all = [
+            Self::Message,
+            Self::Signal,
+            Self::Ask,
+            Self::Data,
+            Self::End,
+            Self::Goodbye,
+            Self::Ack,
+        ];
+        all.into_iter().find(|kind| *kind as u8 == byte)
+    }
+
+    /// Whether it takes a credit.
+    #[inline]
+    pub fn is_counted(self) -> bool {
+        self != Self::Ack
+    }
+}
+
+/// What every message begins with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    /// Of the sender to the receiver.
+    pub pass: u64,
+    /// The sender.
+    pub from: u32,
+    /// How many counted ones the sender has sent to the receiver before.
+    pub sequence: u32,
+    /// How many counted ones of the receiver the sender has processed.
+    pub acks: u32,
+    /// What follows.
+    pub kind: Kind,
+    /// The sender waits for an acknowledgement.
+    pub answer: bool,
+}
+
+impl Header {
+    /// Its bytes.
+    #[inline]
+    pub fn emit(&self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[..8].copy_from_slice(&self.pass.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.from.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.acks.to_le_bytes());
+        bytes[20] = self.kind as u8;
+        bytes[21] = u8::from(self.answer);
+        bytes
+    }
+
+    /// Reads the first bytes of a message.
+    #[inline]
+    pub fn parse(message: &[u8]) -> Option<Self> {
+        let bytes: &[u8; HEADER] = message.first_chunk()?;
+        let well_formed = bytes[21] <= 1 && bytes[22..] == [0; 2];
+        Some(Self {
+            pass: u64_at(bytes, 0),
+            from: u32_at(bytes, 8),
+            sequence: u32_at(bytes, 12),
+            acks: u32_at(bytes, 16),
+            kind: Kind::parse(bytes[20]).filter(|_| well_formed)?,
+            answer: bytes[21] == 1,
+        })
+    }
+}
+
+/// Asks for a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask {
+    /// The asker's number for it.
+    pub number: u32,
+    /// To write, not to read.
+    pub put: bool,
+    /// The grant.
+    pub token: u64,
+    /// From its start, in bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
+    /// Memory of the asker, where it is registered: of a transfer that is not small.
+    pub address: u64,
+    /// The key of that memory.
+    pub key: u64,
+}
+
+impl Ask {
+    /// Bytes of the body.
+    pub const BYTES: usize = 48;
+
+    /// Its bytes.
+    pub fn emit(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[4..8].copy_from_slice(&u32::from(self.put).to_le_bytes());
+        let words = [self.token, self.offset, self.length, self.address, self.key];
+        for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a body; also answers what follows it.
+    pub fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
+        let (bytes, rest) = body.split_first_chunk::<{ Self::BYTES }>()?;
+        let put = match u32_at(bytes, 4) {
+            0 => false,
+            1 => true,
+            _ => return None,
+        };
+        let ask = Self {
+            number: u32_at(bytes, 0),
+            put,
+            token: u64_at(bytes, 8),
+            offset: u64_at(bytes, 16),
+            length: u64_at(bytes, 24),
+            address: u64_at(bytes, 32),
+            key: u64_at(bytes, 40),
+        };
+        Some((ask, rest))
+    }
+}
+
+/// How a transfer has ended, as its owner says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Outcome {
+    /// All bytes are there.
+    Done = 0,
+    /// No such grant for this peer, or it has ended.
+    NotGranted = 1,
+    /// Beyond the grant, or without the right.
+    Outside = 2,
+}
+
+/// The end of a transfer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct End {
+    /// The asker's number.
+    pub number: u32,
+    /// How.
+    pub outcome: Outcome,
+}
+
+impl End {
+    /// Its bytes.
+    pub fn emit(&self) -> [u8; 8] {
+        let mut bytes = [0; 8];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[4..].copy_from_slice(&(self.outcome as u32).to_le_bytes());
+        bytes
+    }
+
+    /// Reads a body.
+    pub fn parse(body: &[u8]) -> Option<Self> {
+        let bytes: &[u8; 8] = body.try_into().ok()?;
+        let outcome = match u32_at(bytes, 4) {
+            0 => Outcome::Done,
+            1 => Outcome::NotGranted,
+            2 => Outcome::Outside,
+            _ => return None,
+        };
+        Some(Self {
+            number: u32_at(bytes, 0),
+            outcome,
+        })
+    }
+}
+
+/// The four bytes at `place`, which is within.
+#[inline]
+fn u32_at<const N: usize>(bytes: &[u8; N], place: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[place..place + 4]);
+    u32::from_le_bytes(word)
+}
+
+#[inline]
+fn u64_at<const N: usize>(bytes: &[u8; N], place: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[place..place + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_survive() {
+        let header = Header {
+            pass: 0x0123_4567_89AB_CDEF,
+            from: 7,
+            sequence: u32::MAX,
+            acks: 3,
+            kind: Kind::End,
+            answer: true,
+        };
+        assert_eq!(Header::parse(&header.emit()), Some(header));
+        let ask = Ask {
+            number: 9,
+            put: true,
+            token: 1 << 63 | 5,
+            offset: 2,
+            length: 3,
+            address: 4,
+            key: u64::MAX,
+        };
+        let mut body = ask.emit().to_vec();
+        body.extend([1, 2]);
+        assert_eq!(Ask::parse(&body), Some((ask, &[1, 2][..])));
+        let end = End {
+            number: 8,
+            outcome: Outcome::Outside,
+        };
+        assert_eq!(End::parse(&end.emit()), Some(end));
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused() {
+        let good = Header {
+            pass: 1,
+            from: 2,
+            sequence: 3,
+            acks: 4,
+            kind: Kind::Ack,
+            answer: false,
+        }
+        .emit();
+        for (place, byte) in [(20, 0), (20, 8), (21, 2), (22, 1), (23, 1)] {
+            let mut bad = good;
+            bad[place] = byte;
+            assert_eq!(Header::parse(&bad), None, "{place}");
+        }
+        assert_eq!(Header::parse(&good[..HEADER - 1]), None);
+        assert_eq!(End::parse(&[0, 0, 0, 0, 3, 0, 0, 0]), None);
+        assert_eq!(End::parse(&[0; 9]), None);
+        assert!(Ask::parse(&[0xFF; Ask::BYTES]).is_none());
+        assert!(Ask::parse(&[0; Ask::BYTES - 1]).is_none());
+    }
+}

@@ -1,0 +1,177 @@
+//! Joining a job over libfabric: by wish, or because all ranks have hardware for it.
+
+use weft_fabric_ofi::{Card, Config, Extent, Ofi, Opening};
+use weft_fabric_tcp::Tcp;
+
+use super::{Members, NetworkChoice, Wishes, text_of};
+use crate::bootstrap::Launcher;
+
+/// Name of what ranks tell each other.
+const CARD: &str = "ofi";
+
+/// Folders of the kernel in which hardware stands that libfabric has providers for.
+const DEVICES: [&str; 3] = ["/sys/class/infiniband", "/sys/class/cxi", "/sys/class/hfi1"];
+
+/// Encryption was asked for together with libfabric.
+const NOT_ENCRYPTED: &str = "--encrypt was asked for, and libfabric's connections are not encrypted: take --fabric tcp, or \
+     leave --encrypt on a network whose members are trusted";
+
+/// A later process would have to be entered by all that run.
+const NO_LATER: &str =
+    "processes that a program starts cannot join a job over libfabric: start it with --fabric tcp";
+
+fn config(launcher: &dyn Launcher, members: &Members, provider: Option<&str>) -> Config {
+    Config {
+        me: members.me,
+        peers: members.count,
+        provider: provider.map(str::to_owned),
+        extent: match launcher.job_hosts().count() {
+            1 => Extent::OneHost,
+            _ => Extent::SeveralHosts,
+        },
+        neighbours: launcher.local_size(),
+    }
+}
+
+fn is_reached_by_memory(
+    launcher: &dyn Launcher,
+    members: &Members,
+    peer: u32,
+    within: bool,
+) -> bool {
+    within && members.host_of(peer, launcher) == members.host
+}
+
+/// What has become of it.
+pub(super) enum Joined {
+    /// All join by libfabric; TCP tells who dies.
+    Ofi(Box<Ofi>),
+    /// Not all have the hardware.
+    Tcp(Box<Tcp>),
+}
+
+/// An endpoint of libfabric, offered to the others.
+pub(super) struct Offered {
+    opening: Opening,
+    /// The user has asked for it: it is used, or that is an error. Else it is used if all have one of the same provider.
+    is_wish: bool,
+}
+
+impl Offered {
+    /// Opens an endpoint, if one is wished for or there is hardware for it, and tells the others. To be called before they meet.
+    pub(super) fn by(
+        launcher: &dyn Launcher,
+        wishes: &Wishes,
+        members: &Members,
+    ) -> Result<Option<Self>, String> {
+        let offered = match &wishes.network {
+            NetworkChoice::Tcp => None,
+            NetworkChoice::Ofi(_) if wishes.seal => return Err(NOT_ENCRYPTED.to_owned()),
+            NetworkChoice::Ofi(_) if launcher.later().is_some() => return Err(NO_LATER.to_owned()),
+            NetworkChoice::Ofi(provider) => {
+                let opening = Opening::new(config(launcher, members, provider.as_deref()));
+                Some((opening.map_err(|error| error.to_string())?, true))
+            }
+            NetworkChoice::Auto => {
+                // What may grow, or is to be encrypted, goes by TCP.
+                let may_grow = launcher.universe() > members.first || launcher.later().is_some();
+                let provider = (!may_grow && !wishes.seal && has_devices())
+                    .then(weft_fabric_ofi::found)
+                    .and_then(Result::ok)
+                    .and_then(|found| {
+                        weft_fabric_ofi::hardware(&found).map(|one| one.provider.clone())
+                    });
+                // What cannot be opened is not there for us.
+                provider
+                    .and_then(|name| Opening::new(config(launcher, members, Some(&name))).ok())
+                    .map(|opening| (opening, false))
+            }
+        };
+        let Some((opening, is_wish)) = offered else {
+            return Ok(None);
+        };
+        let told = launcher.put(CARD, opening.card().to_string().as_bytes());
+        told.map_err(|error| error.to_string())?;
+        Ok(Some(Self { opening, is_wish }))
+    }
+
+    /// Joins, if all have told of an endpoint that fits. To be called after they have met. `within`: ranks of one host reach
+    /// each other by its memory.
+    pub(super) fn join(
+        self,
+        launcher: &dyn Launcher,
+        members: &Members,
+        within: bool,
+        tcp: Tcp,
+    ) -> Result<Joined, String> {
+        let mut cards = Vec::with_capacity(members.count as usize);
+        for peer in 0..members.first {
+            cards.push(if self.is_wish {
+                let text = text_of(launcher, peer, CARD)?;
+                let card = text.parse::<Card>();
+                Some(card.map_err(|error| format!("rank {peer}: {error}"))?)
+            } else {
+                let told = launcher
+                    .get(peer, CARD)
+                    .map_err(|error| error.to_string())?;
+                let text = told.and_then(|bytes| String::from_utf8(bytes).ok());
+                text.and_then(|text| text.parse::<Card>().ok())
+            });
+        }
+        if !self.is_wish && !all_have(&cards) {
+            return Ok(Joined::Tcp(Box::new(tcp)));
+        }
+        for (peer, card) in (0..).zip(&mut cards) {
+            if peer != members.me && is_reached_by_memory(launcher, members, peer, within) {
+                *card = None;
+            }
+        }
+        cards.resize(members.count as usize, None);
+        let key = tcp.key().clone();
+        let joined = self.opening.join(key, cards);
+        let joined = joined.and_then(|ofi| ofi.watched_by(tcp));
+        joined
+            .map(|ofi| Joined::Ofi(Box::new(ofi)))
+            .map_err(|error| error.to_string())
+    }
+}
+
+/// Whether all ranks have told of an endpoint of one provider. All find the same answer.
+fn all_have(cards: &[Option<Card>]) -> bool {
+    let first = cards.first().and_then(Option::as_ref);
+    first.is_some_and(|first| {
+        let same = |card: &Option<Card>| {
+            let provider = card.as_ref().map(|card| &card.provider);
+            provider == Some(&first.provider)
+        };
+        cards.iter().all(same)
+    })
+}
+
+/// Whether the kernel knows of hardware for which asking libfabric is worth the while.
+fn has_devices() -> bool {
+    DEVICES
+        .iter()
+        .any(|folder| std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_is_taken_if_all_have_it() {
+        let card = |provider: &str| {
+            Some(Card {
+                provider: provider.to_owned(),
+                address: vec![1],
+                number: 1,
+            })
+        };
+        assert!(all_have(&[card("cxi"), card("cxi")]));
+        assert!(!all_have(&[card("cxi"), card("verbs;ofi_rxm")]));
+        assert!(!all_have(&[card("cxi"), None]));
+        assert!(!all_have(&[None, card("cxi")]));
+        assert!(!all_have(&[]));
+    }
+}

@@ -1,0 +1,153 @@
+//! C programs of `tests/programs` as ranks that reach each other by libfabric: on one host, on several, when one dies, and
+//! when the library or a provider is not there.
+#![allow(missing_docs)]
+
+#[path = "../launch/network.rs"]
+mod network;
+
+use std::process::Command;
+use std::time::Duration;
+
+use network::Network;
+use weft_tests::{build, installation, run, tool};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+/// The programs that say how many ranks they had, with what they are given.
+const PROGRAMS: [(&str, &str); 5] = [
+    ("ring", "20"),
+    ("point_to_point", ""),
+    ("communicators", ""),
+    ("collectives", ""),
+    ("one_sided", ""),
+];
+
+fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
+    let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+    start
+        .arg(program)
+        .args((!argument.is_empty()).then_some(argument));
+    let ended = run(start, LIMIT);
+    ended.expect_success();
+    assert!(
+        ended.out.contains(&format!(": ok with {ranks} ranks")),
+        "{name}: {ended:?}"
+    );
+}
+
+/// Whether libfabric is installed, as `weft info` says.
+fn has_libfabric() -> bool {
+    let info = run(tool("weft").arg("info"), LIMIT);
+    let line = info.out.lines().find(|line| line.contains("fabric ofi"));
+    let line = line.expect("weft info says what is there of libfabric");
+    line.contains("providers")
+}
+
+#[test]
+fn on_one_host() {
+    if !has_libfabric() {
+        return;
+    }
+    for (name, argument) in PROGRAMS {
+        let mut start = tool("mpiexec");
+        passes(
+            name,
+            argument,
+            4,
+            start.args(["--fabric", "ofi:tcp", "-n", "4"]),
+        );
+    }
+}
+
+/// Ranks of a host share its memory, libfabric is between them.
+#[test]
+fn on_two_hosts() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2).filter(|_| has_libfabric()) else {
+        return;
+    };
+    for each in [1, 2] {
+        for (name, argument) in PROGRAMS {
+            let mut start = network.on(0, &launcher.to_string_lossy());
+            start
+                .args(["--fabric", "ofi"])
+                .args(network.everywhere(each));
+            passes(name, argument, each as u32 * 2, &mut start);
+        }
+    }
+}
+
+#[test]
+fn a_killed_rank_is_named() {
+    if !has_libfabric() {
+        return;
+    }
+    let program = build("tests/programs/broadcast_death.c", &["-pthread"]);
+    let mut start = tool("mpiexec");
+    let ended = run(
+        start
+            .args(["--fabric", "ofi:tcp", "-n", "3"])
+            .arg(&program)
+            .arg("2000"),
+        LIMIT,
+    );
+    assert!(ended.code() != Some(0), "{ended:?}");
+    assert!(ended.err.contains("rank 2"), "{ended:?}");
+    // Where the job goes on, those that live are told, and wait for nobody.
+    let mut start = tool("mpiexec");
+    start.args(["--on-death=report", "--timeout=60", "--fabric", "ofi:tcp"]);
+    let ended = run(start.args(["-n", "3"]).arg(&program).arg("2000"), LIMIT);
+    assert_eq!(ended.code(), Some(128 + 9), "{ended:?}");
+    for rank in 0..2 {
+        let known = ["success", "error"].iter().any(|end| {
+            let line = format!("rank {rank}: {end}, 0 bytes wrong");
+            ended.out.contains(&line)
+        });
+        assert!(known, "{ended:?}");
+    }
+}
+
+fn fails(environment: &[(&str, &str)], options: &[&str], said: &[&str]) {
+    let program = build("tests/programs/ring.c", &["-pthread"]);
+    let mut start = tool("mpiexec");
+    start.envs(environment.iter().copied()).args(options);
+    let ended = run(start.args(["-n", "2"]).arg(program).arg("1"), LIMIT);
+    assert!(ended.code() != Some(0), "{ended:?}");
+    for text in said {
+        assert!(ended.err.contains(text), "{text}: {ended:?}");
+    }
+}
+
+#[test]
+fn a_library_that_is_not_there_is_named_with_a_remedy() {
+    fails(
+        &[("WEFT_LIBFABRIC", "/nowhere/libfabric.so.1")],
+        &["--fabric", "ofi"],
+        &[
+            "/nowhere/libfabric.so.1 cannot be opened",
+            "package libfabric1",
+            "--fabric tcp",
+        ],
+    );
+}
+
+#[test]
+fn a_provider_that_is_not_there_is_named_with_those_that_are() {
+    if !has_libfabric() {
+        return;
+    }
+    fails(
+        &[],
+        &["--fabric", "ofi:nosuch"],
+        &["no provider nosuch here", "tcp", "--fabric ofi:NAME"],
+    );
+}
+
+#[test]
+fn encryption_is_not_promised() {
+    fails(
+        &[],
+        &["--fabric", "ofi", "--encrypt"],
+        &["not encrypted", "--fabric tcp"],
+    );
+}

@@ -30,7 +30,7 @@ use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
-use crate::placement;
+use crate::placement::{self, Companion};
 use crate::segment::Segment;
 
 /// Bell of one rank, by which others can be rung as well. See the [module page](self).
@@ -41,6 +41,7 @@ pub(crate) struct ShmBell {
     /// How this rank fences as a sleeper.
     mode: FenceMode,
     futex: Futex,
+    companion: Companion,
 }
 
 impl ShmBell {
@@ -51,6 +52,7 @@ impl ShmBell {
             me,
             mode,
             futex: Futex::shared(),
+            companion: Companion::default(),
         }
     }
 
@@ -144,7 +146,7 @@ impl Bell for ShmBell {
     }
 
     fn shares_core(&self) -> Option<bool> {
-        placement::is_shared(&self.segment, self.me)
+        placement::is_shared(&self.segment, self.me, &self.companion)
     }
 
     fn change_core(&self) -> bool {

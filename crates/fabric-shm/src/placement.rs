@@ -4,7 +4,7 @@
 //! process that was woken runs, nothing is known. One that computes may be elsewhere by now. All of it is advice: a wrong
 //! number costs a change of the core that was not needed, or a wait that ends in a sleep.
 
-use weft_atomic::Ordering;
+use weft_atomic::{AtomicU32, Ordering};
 use weft_sys::cores;
 
 use crate::segment::Segment;
@@ -34,32 +34,69 @@ pub(crate) fn hide(segment: &Segment, slot: u32) {
     core.store(UNKNOWN, Ordering::Relaxed);
 }
 
-/// The cores, as shown, of all who are awake but `me`.
-fn others(segment: &Segment, me: u32) -> impl Iterator<Item = u32> {
+/// All who are awake but `me`, and their cores, as shown.
+fn others(segment: &Segment, me: u32) -> impl Iterator<Item = (u32, u32)> {
     let slots = segment.shape().process_slots;
     let awake = segment.header().run_states.each_awake(slots);
     awake
         .filter(move |slot| *slot != me)
-        .map(|slot| segment.control_in(0, slot).core.load(Ordering::Relaxed))
-        .filter(|core| *core != UNKNOWN)
+        .map(|slot| {
+            (
+                slot,
+                segment.control_in(0, slot).core.load(Ordering::Relaxed),
+            )
+        })
+        .filter(|(_, core)| *core != UNKNOWN)
+}
+
+/// Who else stood on the core of a process when that last looked, and how often in a row.
+#[derive(Debug, Default)]
+pub(crate) struct Companion {
+    slot: AtomicU32,
+    times: AtomicU32,
+}
+
+/// So often in a row the same one is seen before two of a large job part: some milliseconds of messages between them.
+const STAYS: u32 = 256;
+
+impl Companion {
+    /// Whether this one has been there for long.
+    fn stays(&self, slot: Option<u32>) -> bool {
+        let same = slot.is_some_and(|slot| self.slot.swap(slot, Ordering::Relaxed) == slot);
+        let times = if same {
+            self.times.load(Ordering::Relaxed).saturating_add(1)
+        } else {
+            0
+        };
+        self.times.store(times, Ordering::Relaxed);
+        times >= STAYS
+    }
 }
 
 /// Whether another one who is awake stands on the core of the caller, the process of slot `me`. `None` while more are awake
-/// than there are cores: yielding is quicker then than to part each time. Those who are asleep do not count: two of a large job
-/// who talk while all others sleep would stay on one core until the kernel parts them, and pay a switch for each message.
-pub(crate) fn is_shared(segment: &Segment, me: u32) -> Option<bool> {
+/// than there are cores, and in a job of more processes than cores unless it is the same one for long: those who are awake
+/// there come and go, and yielding is quicker than to part each time. (17 in a ring: 8 to 10 µs for each, and 6.5 to 8 if they
+/// do not part.) Two who talk while all others sleep would stay on one core until the kernel parts them, and pay a
+/// switch for each message.
+pub(crate) fn is_shared(segment: &Segment, me: u32, companion: &Companion) -> Option<bool> {
     let load = segment.load();
     if load.awake > load.cores {
         return None;
     }
     let here = show(segment, me);
-    Some(others(segment, me).any(|core| core == here))
+    let mut others = others(segment, me);
+    let beside = others.find(|(_, core)| *core == here).map(|(slot, _)| slot);
+    let slots = segment.shape().process_slots;
+    if segment.header().run_states.present(slots) > load.cores {
+        return companion.stays(beside).then_some(true);
+    }
+    Some(beside.is_some())
 }
 
 /// Moves the caller to a core on which nobody else who is awake stands. False if there is none.
 #[cold]
 pub(crate) fn part(segment: &Segment, me: u32) -> bool {
-    let is_taken = |core| others(segment, me).any(|taken| taken == shown(core));
+    let is_taken = |core| others(segment, me).any(|(_, taken)| taken == shown(core));
     // Shown before it goes: another one may look for a free core meanwhile.
     let choose = |core| {
         segment
@@ -70,4 +107,44 @@ pub(crate) fn part(segment: &Segment, me: u32) -> bool {
     let changed = cores::leave(is_taken, choose);
     show(segment, me);
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_sys::Mapping;
+
+    use super::*;
+    use crate::layout::segment_size;
+    use crate::segment::initialise;
+
+    #[test]
+    fn two_who_are_awake_in_a_large_job_see_each_other_on_a_core() {
+        let mapping = Mapping::private(segment_size(8).expect("fits")).expect("maps");
+        initialise(&mapping, 8, 2).expect("the right size");
+        let segment = Segment::open(mapping).expect("initialised");
+        let here = cores::allowed().expect("told")[0];
+        cores::pin(&[here]).expect("an own core");
+        let states = &segment.header().run_states;
+        for slot in 0..8 {
+            states.join(slot);
+            let core = &segment.control(slot).core;
+            core.store(shown(here), Ordering::Relaxed);
+        }
+        let companion = Companion::default();
+        let is_shared = || super::is_shared(&segment, 0, &companion);
+        let looks = STAYS + 10;
+        assert!((0..looks).all(|_| is_shared().is_none()), "all are awake");
+        (2..8).for_each(|slot| states.fall_asleep(slot));
+        assert_eq!(is_shared(), None, "it may go soon");
+        assert_eq!((0..looks).filter_map(|_| is_shared()).next(), Some(true));
+        let other = &segment.control(1).core;
+        other.store(shown(here + 1), Ordering::Relaxed);
+        assert_eq!(is_shared(), None, "it has gone");
+        other.store(shown(here), Ordering::Relaxed);
+        assert_eq!(is_shared(), None, "it has come anew");
+        (2..8).for_each(|slot| states.leave(slot));
+        assert_eq!(is_shared(), Some(true), "no more than cores are left");
+        other.store(shown(here + 1), Ordering::Relaxed);
+        assert_eq!(is_shared(), Some(false));
+    }
 }

@@ -488,12 +488,6 @@ impl Process {
         self.engines.all().map(|engine| count(&engine.lock())).sum()
     }
 
-    /// The engine of channel 0, for calls that end at once.
-    #[inline]
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-
     /// Exclusive use of the engine of channel 0.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {

@@ -158,7 +158,7 @@ fn ranks_that_speak_pmi_are_served() {
     let rank = rank();
     let unaware = format!("env -u WEFT_RANK -u WEFT_JOB_FD -u WEFT_JOB {rank} exchange");
     for wrapped in [format!("exec {unaware}"), format!("{unaware}; exit $?")] {
-        let ended = Job::new(&["-n", "4", "sh", "-c", &wrapped]).run();
+        let ended = Job::new(["-n", "4", "sh", "-c", &wrapped]).run();
         assert_eq!(ended.code(), Some(0), "{ended:?}");
         let expected: Vec<_> = (0..4)
             .map(|rank| format!("rank {rank} heard all, is {rank} of 4 on one of 1"))

@@ -323,11 +323,12 @@ unsafe fn begin_messages(
             }
         }
         Kind::Complete => {
-            // SAFETY: as the caller promises.
-            if recorder.slices.are_whole()
-                && let Some(watched) = unsafe { Watched::of(recorder, call, frame) }
-            {
-                frame.watched = Box::into_raw(Box::new(watched));
+            if recorder.slices.are_whole() {
+                // SAFETY: as the caller promises.
+                let watched = unsafe { Watched::of(recorder, call, frame) };
+                if let Some(watched) = watched {
+                    frame.watched = Box::into_raw(Box::new(watched));
+                }
             }
         }
         Kind::Receive | Kind::BeginReceive | Kind::Collective | Kind::Other => {}

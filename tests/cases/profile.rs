@@ -283,8 +283,11 @@ fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
 /// Microseconds that are a matter of rounding.
 const NEAR: f64 = 0.002;
 
+/// Process and thread of a track.
+type Track = (Option<u64>, Option<u64>);
+
 /// Checks that the slices of each track lie within each other or apart, as the format asks for; answers when the calls of each began and ended.
-fn nested(timeline: &Value) -> BTreeMap<(Option<u64>, Option<u64>), Vec<(f64, f64)>> {
+fn nested(timeline: &Value) -> BTreeMap<Track, Vec<(f64, f64)>> {
     let mut tracks: BTreeMap<_, Vec<(f64, f64, &Value)>> = BTreeMap::new();
     for event in events(timeline, "X") {
         let number = |name: &str| event[name].as_f64().expect("a number");

@@ -268,9 +268,9 @@ fn verdicts(seed: u64, several_hosts: bool) -> (bool, bool) {
         let world = process.world();
         let [twin, last] = [(); 2].map(|()| world.dup().expect("all of them"));
         let answers = Arc::clone(&watched.answers);
-        process.hear_waits(move |mut waits| {
-            // All ranks and the test itself are threads of one process.
-            waits.other_threads = 0;
+        // All ranks and the test itself are threads of one process, and none calls for another.
+        process.one_thread_calls(true);
+        process.hear_waits(move |waits| {
             answers.lock().expect("no panic").insert(me.0, waits);
         });
         play(&programs[me.index()], &world, &twin, &handle);

@@ -73,14 +73,14 @@ impl Slurm {
         there
     }
 
-    /// Slurm looks for PMIx's library by a name that stands in Debian's package for developers only. Its daemons, and what they
-    /// start, see a folder that has it.
+    /// Slurm looks for PMIx's library by a name that stands in Debian's package for developers only. Its commands and daemons, and
+    /// what they start, see a folder that has it.
     fn complete_pmix(&self) {
         let folder = Path::new(PMIX);
         if !Self::speaks_pmix() || folder.join("libpmix.so").exists() {
             return;
         }
-        let mut copy = self.command("cp");
+        let mut copy = self.plain_command("cp");
         run(copy.args(["-a", PMIX, "pmix"]), START).expect_success();
         let link = self.folder.path().join("pmix/libpmix.so");
         std::os::unix::fs::symlink(NAMED, link).expect("a link");
@@ -123,6 +123,16 @@ impl Slurm {
 
     /// A command of Slurm, without what another Slurm around us says.
     pub fn command(&self, name: &str) -> Command {
+        if !self.folder.path().join("pmix").exists() {
+            return self.plain_command(name);
+        }
+        let mut command = self.plain_command("unshare");
+        let enter = format!("mount --bind pmix {PMIX} && exec \"$0\" \"$@\"");
+        command.args(["--mount", "sh", "-c", &enter, name]);
+        command
+    }
+
+    fn plain_command(&self, name: &str) -> Command {
         let mut command = Command::new(name);
         for (variable, _) in std::env::vars_os() {
             if variable.to_string_lossy().starts_with("SLURM") {
@@ -137,11 +147,6 @@ impl Slurm {
 
     fn daemon(&mut self, name: &str, words: &[&str]) {
         let mut command = self.command(&format!("/usr/sbin/{name}"));
-        if self.folder.path().join("pmix").exists() {
-            command = self.command("unshare");
-            let enter = format!("mount --bind pmix {PMIX} && exec /usr/sbin/{name} \"$@\"");
-            command.args(["--mount", "sh", "-c", &enter, name]);
-        }
         let started = command
             .args(words)
             .stdin(Stdio::null())

@@ -255,6 +255,9 @@ fn what_cannot_be_written_is_refused_before_anything_starts() {
     assert!(ended.err.contains("name another file"), "{ended:?}");
 }
 
+/// Messages are told apart by their number, and the programs that count arrows ask by `MPI_Testall` in a loop, which is frequent.
+const EACH: &str = "--record-each";
+
 /// The timeline of a job that does this, and how it ended.
 fn timeline(ranks: u32, what: &str) -> (Value, Ended) {
     timeline_of(ranks, what, &[])
@@ -378,7 +381,7 @@ fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
 
 #[test]
 fn each_message_is_an_arrow() {
-    let (found, ended) = timeline(3, "messages");
+    let (found, ended) = timeline_of(3, "messages", &[EACH]);
     ended.expect_success();
     assert_eq!(check(&found), all_messages(3));
     assert_eq!(found["otherData"]["dropped_events"], 0);
@@ -423,7 +426,7 @@ fn threads_have_tracks_of_their_own() {
 
 #[test]
 fn old_events_give_way_and_are_counted() {
-    let (found, ended) = timeline_of(2, "many", &["--record-each"]);
+    let (found, ended) = timeline_of(2, "many", &[EACH]);
     ended.expect_success();
     let dropped = found["otherData"]["dropped_events"].as_u64();
     assert!(dropped > Some(0), "{dropped:?}");
@@ -435,7 +438,7 @@ fn old_events_give_way_and_are_counted() {
 #[test]
 fn a_job_that_is_aborted_or_killed_leaves_a_valid_file() {
     for (what, code) in [("abort", 5), ("killed", 128 + 9)] {
-        let (found, ended) = timeline(2, what);
+        let (found, ended) = timeline_of(2, what, &[EACH]);
         assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
         let messages: usize = check(&found).values().sum();
         // The barrier at their end comes after all of them.
@@ -448,7 +451,7 @@ fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
     for signal in ["INT", "KILL"] {
         let file = scratch("profile").join(format!("{signal}.json"));
         let mut child = tool("mpiexec")
-            .args(["-n", "2", "--no-deadlock-check", "--timeline"])
+            .args(["-n", "2", "--no-deadlock-check", EACH, "--timeline"])
             .arg(&file)
             .arg(program())
             .arg("stuck")
@@ -536,7 +539,7 @@ fn two_hosts_are_on_one_clock() {
     let mut start = network.on(0, &launcher.to_string_lossy());
     start.arg(format!("--profile={}", json.display()));
     start
-        .arg("--timeline")
+        .args([EACH, "--timeline"])
         .arg(&trace)
         .args(network.everywhere(2));
     let ended = run(start.arg(program()).arg("messages"), LIMIT);

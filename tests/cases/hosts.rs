@@ -9,34 +9,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use network::Network;
-use weft_tests::{build, installation, processes_of, root, run, scratch};
+use weft_tests::{PROGRAMS, build, installation, passes, processes_of, root, run, scratch};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Programs of which our own launcher can start all that they need, and no other.
 const OURS: [(&str, &str); 2] = [("ports", ""), ("spawn", "")];
-
-/// The programs that say how many ranks they had, with what they are given.
-const PROGRAMS: [(&str, &str); 5] = [
-    ("ring", "20"),
-    ("point_to_point", ""),
-    ("communicators", ""),
-    ("collectives", ""),
-    ("one_sided", ""),
-];
-
-fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
-    let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
-    start
-        .arg(program)
-        .args((!argument.is_empty()).then_some(argument));
-    let ended = run(start, LIMIT);
-    ended.expect_success();
-    assert!(
-        ended.out.contains(&format!(": ok with {ranks} ranks")),
-        "{name}: {ended:?}"
-    );
-}
 
 /// Hydra's launcher, if it is there.
 fn hydra() -> Option<PathBuf> {

@@ -5,35 +5,12 @@
 #[path = "../launch/network.rs"]
 mod network;
 
-use std::process::Command;
 use std::time::Duration;
 
 use network::Network;
-use weft_tests::{build, installation, run, tool};
+use weft_tests::{PROGRAMS, build, installation, passes, run, tool};
 
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// The programs that say how many ranks they had, with what they are given.
-const PROGRAMS: [(&str, &str); 5] = [
-    ("ring", "20"),
-    ("point_to_point", ""),
-    ("communicators", ""),
-    ("collectives", ""),
-    ("one_sided", ""),
-];
-
-fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
-    let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
-    start
-        .arg(program)
-        .args((!argument.is_empty()).then_some(argument));
-    let ended = run(start, LIMIT);
-    ended.expect_success();
-    assert!(
-        ended.out.contains(&format!(": ok with {ranks} ranks")),
-        "{name}: {ended:?}"
-    );
-}
 
 /// Whether libfabric is installed, as `weft info` says.
 fn has_libfabric() -> bool {

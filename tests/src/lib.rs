@@ -213,6 +213,34 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
     run(&mut command, Duration::from_secs(60))
 }
 
+/// The programs of `tests/programs` that say how many ranks they had, with what they are given: for ways to start and to reach
+/// ranks.
+pub const PROGRAMS: [(&str, &str); 5] = [
+    ("ring", "20"),
+    ("point_to_point", ""),
+    ("communicators", ""),
+    ("collectives", ""),
+    ("one_sided", ""),
+];
+
+/// Has `start` run one of these, or another that says so, to its end with so many ranks.
+///
+/// # Panics
+/// If it does not come to a good end.
+pub fn passes(name: &str, argument: &str, ranks: u32, start: &mut Command) {
+    const LIMIT: Duration = Duration::from_secs(90);
+    let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+    start
+        .arg(program)
+        .args((!argument.is_empty()).then_some(argument));
+    let ended = run(start, LIMIT);
+    ended.expect_success();
+    assert!(
+        ended.out.contains(&format!(": ok with {ranks} ranks")),
+        "{name}: {ended:?}"
+    );
+}
+
 /// The processes that run a program.
 #[must_use]
 pub fn running(program: &Path) -> Vec<u32> {

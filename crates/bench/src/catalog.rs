@@ -97,8 +97,9 @@ fn per_implementation(
         .collect()
 }
 
-/// As [`per_implementation`], told to use TCP between ranks of one host.
-fn over_tcp(
+/// As [`per_implementation`], started in another way, of those that can be: `way` is the index of their job then.
+fn per_implementation_by(
+    way: impl Fn(&MpiImplementation) -> Option<usize>,
     participants: &Participants,
     variant: &str,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
@@ -109,54 +110,37 @@ fn over_tcp(
             subject: implementation.name.clone(),
             variant: variant.into(),
             panel: String::new(),
-            cells: cells(implementation.over_tcp?),
-        })
-    };
-    participants
-        .implementations
-        .iter()
-        .filter_map(of_implementation)
-        .collect()
-}
-
-/// As [`over_tcp`], by libfabric's provider tcp, of those that can.
-fn over_libfabric(
-    participants: &Participants,
-    variant: &str,
-    cells: impl Fn(usize) -> Vec<(f64, Task)>,
-) -> Vec<SeriesPlan> {
-    let of_implementation = |implementation: &MpiImplementation| {
-        Some(SeriesPlan {
-            role: implementation.role,
-            subject: implementation.name.clone(),
-            variant: variant.into(),
-            panel: String::new(),
-            cells: cells(implementation.over_libfabric?),
+            cells: cells(way(implementation)?),
         })
     };
     let implementations = participants.implementations.iter();
     implementations.filter_map(of_implementation).collect()
 }
 
-/// As [`over_tcp`], encrypted, of those that can.
+/// … told to use TCP between ranks of one host.
+fn over_tcp(
+    participants: &Participants,
+    variant: &str,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
+    per_implementation_by(|one| one.over_tcp, participants, variant, cells)
+}
+
+/// … by libfabric's provider tcp.
+fn over_libfabric(
+    participants: &Participants,
+    variant: &str,
+    cells: impl Fn(usize) -> Vec<(f64, Task)>,
+) -> Vec<SeriesPlan> {
+    per_implementation_by(|one| one.over_libfabric, participants, variant, cells)
+}
+
+/// … over TCP, encrypted.
 fn encrypted(
     participants: &Participants,
     cells: impl Fn(usize) -> Vec<(f64, Task)>,
 ) -> Vec<SeriesPlan> {
-    let of_implementation = |implementation: &MpiImplementation| {
-        Some(SeriesPlan {
-            role: implementation.role,
-            subject: implementation.name.clone(),
-            variant: "TCP, encrypted".into(),
-            panel: String::new(),
-            cells: cells(implementation.encrypted?),
-        })
-    };
-    participants
-        .implementations
-        .iter()
-        .filter_map(of_implementation)
-        .collect()
+    per_implementation_by(|one| one.encrypted, participants, "TCP, encrypted", cells)
 }
 
 /// The name of [`raw_stream`] in the legend.

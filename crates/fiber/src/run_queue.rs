@@ -10,8 +10,8 @@
 //!
 //! The worker takes a whole word of 64 fibers out and runs through it. What becomes runnable
 //! meanwhile goes into the words; when the current word is empty the *next* word is taken, around and around.
-//! So every runnable fiber runs once before any runs twice, and a switch is a count of zeros and a
-//! cleared bit.
+//! So every fiber of the queue runs once before any runs twice, and a switch is a count of zeros and a
+//! cleared bit. (Who joins a fiber does not come by the queue when that ends: `Worker::leave`.)
 
 use std::cell::Cell;
 

@@ -458,7 +458,8 @@ impl Worker {
     }
 
     /// Publishes the end of the running fiber, if one of this worker waits for it: that one goes on next, and nobody else
-    /// may give the stack back. It has waited since before this fiber ran, so nobody's turn is taken.
+    /// may give the stack back. It goes on before others that are runnable, but once only for each fiber that has had its
+    /// turn: who joins again waits for another one, behind those others. So nobody starves.
     #[inline]
     fn end_for_joiner(&self, number: u32, control: *const Control) -> Option<u32> {
         // Tools that follow stacks are told of the end from another one; an order by chance is to be one.

@@ -319,8 +319,8 @@ impl Guard<'_> {
         });
     }
 
-    /// The caller, a fiber of this worker, lets others run, and drives again: those of its worker need not, in whatever engine.
-    pub(super) fn rest_in_others(&mut self, worker: WorkerId, rests: bool) {
+    /// Does this in each of the other engines, one after the other, while this one is let go of.
+    fn in_each_other(&mut self, does: impl Fn(&mut Guard<'_>)) {
         let Some(engines) = self.shared().engines().upgrade() else {
             return;
         };
@@ -328,12 +328,19 @@ impl Guard<'_> {
         self.released(|| {
             for other in engines.but(me) {
                 let mut engine = other.lock();
-                if rests {
-                    engine.parked.rest(worker);
-                } else {
-                    engine.parked.end_rest(worker);
-                }
+                does(&mut engine);
                 engine.let_go_unheard();
+            }
+        });
+    }
+
+    /// The caller, a fiber of this worker, lets others run, and drives again: those of its worker need not, in whatever engine.
+    pub(super) fn rest_in_others(&mut self, worker: WorkerId, rests: bool) {
+        self.in_each_other(|engine| {
+            if rests {
+                engine.parked.rest(worker);
+            } else {
+                engine.parked.end_rest(worker);
             }
         });
     }
@@ -341,17 +348,9 @@ impl Guard<'_> {
     /// The caller, a fiber that has looked after others, has what it came for: those who wait elsewhere and whom nobody drives come.
     #[cold]
     pub(super) fn call_in_others(&mut self) {
-        let Some(engines) = self.shared().engines().upgrade() else {
-            return;
-        };
-        let me = self.shared().channel();
-        self.released(|| {
-            for other in engines.but(me) {
-                let mut engine = other.lock();
-                if !engine.is_driven() {
-                    engine.parked.call(None);
-                }
-                engine.let_go_unheard();
+        self.in_each_other(|engine| {
+            if !engine.is_driven() {
+                engine.parked.call(None);
             }
         });
     }

@@ -46,7 +46,7 @@ use weft_atomic::{AtomicBool, Ordering};
 use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::shared::BlocksOfProcess;
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, MOST_CHANNELS, Operation, Peer, Posted, Region,
+    Bell, Fabric, FabricError, Head, Limits, MOST_CHANNELS, Next, Operation, Peer, Posted, Region,
     Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey,
     Token, Traffic, Uses, no_such_channel,
 };
@@ -241,6 +241,11 @@ impl Fabric for Local {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// Its messages are found by looking at all peers.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

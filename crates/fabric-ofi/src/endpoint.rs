@@ -14,9 +14,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, LinkTraffic, Operation, Peer, Posted, Region,
-    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey,
-    Token, Traffic, Uses,
+    Bell, Fabric, FabricError, HEAD, Head, Limits, LinkTraffic, Next, Operation, Peer, Posted,
+    Region, Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink,
+    SyncKey, Token, Traffic, Uses,
 };
 use weft_fabric_tcp::loopback::Loopback;
 use weft_fabric_tcp::portal::{Opened, Portal, Request};
@@ -536,6 +536,11 @@ impl Fabric for Ofi {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// Its messages are found by looking at all peers.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     #[inline]

@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use weft_atomic::FenceMode;
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
-    Uses, no_such_channel,
+    Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token,
+    Traffic, Uses, no_such_channel,
 };
 use weft_sys::{Availability, clock, membarrier};
 
@@ -218,6 +218,16 @@ impl Drop for Shm {
     }
 }
 
+impl Shm {
+    /// The message that was taken has made room in the lane of its sender.
+    #[cold]
+    fn end_taking(&mut self, from: Peer) -> Next {
+        self.inbound.end_taking(from);
+        self.outbound.tell_room(from);
+        Next::Taken
+    }
+}
+
 impl Fabric for Shm {
     fn me(&self) -> Peer {
         self.members.me()
@@ -260,6 +270,15 @@ impl Fabric for Shm {
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         let data = SharedBytes::of(data);
         self.outbound.inject(to, head, data)
+    }
+
+    #[inline]
+    fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next {
+        let (next, freed) = self.inbound.take_next(from, head, into);
+        if freed {
+            return self.end_taking(from);
+        }
+        next
     }
 
     #[inline]

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Head, Peer, SharedBytes};
+use weft_fabric::{Head, Next, Peer, Region, SharedBytes};
 
 use crate::bell::ShmBell;
 use crate::lane::{Found, InLane, Packet};
@@ -78,6 +78,8 @@ pub(crate) struct InboundLanes {
     pending_first: bool,
     /// The hot lane with which the next poll begins, by its index in the poll set.
     turn: usize,
+    /// So much was taken from lanes that were asked for by name that the others have their turn.
+    all_are_due: bool,
 }
 
 impl InboundLanes {
@@ -94,6 +96,7 @@ impl InboundLanes {
             bell,
             pending_first: false,
             turn: 0,
+            all_are_due: false,
         }
     }
 
@@ -106,6 +109,7 @@ impl InboundLanes {
     /// no other lane comes first.
     #[inline]
     pub fn take_short(&mut self, deliver: impl FnOnce(Peer, &Head, SharedBytes<'_>)) -> Look {
+        self.all_are_due = false;
         if self.pending_first || self.poll_set.waiting() != 0 {
             return Look::Other;
         }
@@ -135,6 +139,29 @@ impl InboundLanes {
         }
     }
 
+    /// Copies the data of the next message of a peer if it is this one, and its lane is hot: see
+    /// [`Fabric::take_next`](weft_fabric::Fabric::take_next). True if the lane has room again: then
+    /// [`end_taking`](Self::end_taking) is to follow.
+    #[inline(always)]
+    pub fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> (Next, bool) {
+        let Some(lane) = self.lanes.get_mut(from.index()) else {
+            return (Next::Other, false);
+        };
+        if self.all_are_due || !lane.is_hot_and_open() {
+            return (Next::Other, false);
+        }
+        let next = lane.take_short(head, into);
+        (next, next == Next::Taken && lane.consume_short())
+    }
+
+    /// So many messages of a peer were taken that its lane has room again, which the sender is to be told. First of all, the others
+    /// have their turn.
+    pub fn end_taking(&mut self, from: Peer) {
+        self.lanes[from.index()].publish_room();
+        self.poll_set.earned(from.0);
+        self.all_are_due = true;
+    }
+
     /// The lane that has its turn holds no short message: whether anything is in any hot lane.
     #[inline]
     fn look_at_others(&self) -> Look {
@@ -154,6 +181,7 @@ impl InboundLanes {
     #[inline]
     pub fn poll(&mut self, deliver: &mut impl Deliver, budget: usize, before: usize) -> usize {
         let mut done = before;
+        self.all_are_due = false;
         if self.pending_first {
             done += self.poll_pending(deliver, budget);
             self.pending_first = false;

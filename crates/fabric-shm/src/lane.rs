@@ -46,14 +46,14 @@
 //! receives on its own lane, and make the lane be closed.
 
 use weft_atomic::{AtomicU64, Ordering};
-use weft_fabric::{HEAD, Head, SharedBytes};
-use weft_sys::span::copy_short;
+use weft_fabric::{HEAD, Head, Next, Region, SharedBytes};
+use weft_sys::span::{SHORT, copy_if_short, copy_short};
 
 use crate::layout::{Control, INLINE, LaneHead, LaneSlot, Shape};
 use crate::segment::Segment;
 
 const DATA_AT: usize = std::mem::offset_of!(LaneSlot, data);
-const _: () = assert!(DATA_AT == 40);
+const _: () = assert!(DATA_AT == 40 && SHORT <= INLINE);
 
 /// Kind of a packet: what a slot carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -264,6 +264,23 @@ impl OutLane {
         self.publish(slot, (kind as u32) << KIND_SHIFT | data.len() as u32, head);
     }
 
+    /// The same for a message of at most [`SHORT`] bytes, without a call: false if it is longer.
+    #[inline(always)]
+    #[must_use]
+    pub fn push_few_at(&mut self, slot: NextSlot, head: &Head, data: SharedBytes<'_>) -> bool {
+        let NextSlot(slot) = slot;
+        // SAFETY: as in `push_at`, since SHORT is at most INLINE.
+        let copied = unsafe {
+            let inline = slot.cast::<u8>().add(DATA_AT);
+            copy_if_short(data.as_ptr(), inline, data.len())
+        };
+        if copied {
+            // The kind of a message is zero.
+            self.publish(slot, data.len() as u32, head);
+        }
+        copied
+    }
+
     /// The same for data that need the bulk area.
     #[inline(never)]
     fn push_long(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
@@ -450,6 +467,12 @@ impl InLane {
         self.hot
     }
 
+    /// Whether it is polled directly and not closed: then [`take_short`](Self::take_short) may be asked.
+    #[inline]
+    pub fn is_hot_and_open(&self) -> bool {
+        self.hot && !self.closed
+    }
+
     /// The control block of the receiver: one's own.
     #[inline]
     pub fn receiver(&self) -> &Control {
@@ -562,6 +585,36 @@ impl InLane {
         // SAFETY: the data of a slot within the lane: at most INLINE bytes, as checked.
         let data = unsafe { SharedBytes::new(slot.cast::<u8>().add(DATA_AT), bits as usize) };
         Some((head, data))
+    }
+
+    /// Copies the data of the next packet into `into` if it is a short message with this head and as many bytes. It stays
+    /// until [`consume_short`](Self::consume_short). For lanes that are not closed.
+    #[inline(always)]
+    pub fn take_short(&self, head: &Head, into: &Region) -> Next {
+        let length = into.len();
+        let slot = self.memory.slot(self.next);
+        // SAFETY: from `LaneMemory::slot`; whoever holds the lane holds the segment.
+        let (word, head_words) = unsafe { atomics(slot) };
+        // SYNC lane.publish.
+        let word = word.load(Ordering::Acquire);
+        let number = self.next.wrapping_add(1);
+        // As in `peek_short`: kind and flag are zero.
+        if word != u64::from(number) << 32 | length as u64 {
+            let is_there = (word >> 32) as u32 == number;
+            return if is_there { Next::Other } else { Next::Nothing };
+        }
+        let mut words = head_words.iter().zip(head.as_chunks::<8>().0);
+        if words.any(|(word, bytes)| word.load(Ordering::Relaxed) != u64::from_ne_bytes(*bytes)) {
+            return Next::Other;
+        }
+        // SAFETY: the data of a slot within the lane, which are copied if they are at most SHORT bytes. They stay until the packet
+        // is consumed.
+        let data = unsafe { SharedBytes::new(slot.cast::<u8>().add(DATA_AT), length) };
+        if data.fill_if_short(into) {
+            Next::Taken
+        } else {
+            Next::Other
+        }
     }
 
     /// Frees the slot of a short message. True if the sender is to be told of room by [`publish_room`](Self::publish_room).

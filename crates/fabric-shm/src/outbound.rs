@@ -14,18 +14,12 @@ use std::sync::Arc;
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Head, Peer, Posted, Result, SharedBytes};
 
-use weft_sys::span::SHORT;
-
 use crate::bell::ShmBell;
 use crate::lane::{OutLane, PacketKind};
-use crate::layout::{Control, INLINE};
+use crate::layout::Control;
 use crate::membership::JobMembership;
 use crate::poll_set;
 use crate::segment::Segment;
-
-/// Bytes that are copied without a call. Any segment lets messages have as many.
-const COPIED: usize = SHORT;
-const _: () = assert!(COPIED <= INLINE);
 
 /// Lane to one peer.
 #[derive(Debug)]
@@ -127,13 +121,15 @@ impl OutboundLanes {
         let Some(outbound) = self.lanes.get_mut(to.index()) else {
             return false;
         };
-        if outbound.closed || data.len() > COPIED {
-            return self.inject_longer(to, head, data);
+        if outbound.closed {
+            return false;
         }
         let Some(slot) = outbound.lane.room() else {
             return self.inject_longer(to, head, data);
         };
-        outbound.lane.push_at(slot, PacketKind::Message, head, data);
+        if !outbound.lane.push_few_at(slot, head, data) {
+            return self.inject_longer(to, head, data);
+        }
         if outbound.light {
             FenceMode::Asymmetric.light();
             if outbound.lane.is_hot() && !outbound.lane.receiver().doorbell.somebody_sleeps() {
@@ -147,8 +143,7 @@ impl OutboundLanes {
     #[inline(never)]
     fn inject_longer(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
         let outbound = &mut self.lanes[to.index()];
-        !outbound.closed
-            && data.len() <= self.limit
+        data.len() <= self.limit
             && outbound.lane.push(PacketKind::Message, head, data)
             && self.tell(to)
     }

@@ -161,6 +161,14 @@ impl PollSet {
         self.hot[index] as usize
     }
 
+    /// A hot lane was productive often enough to keep its place.
+    pub fn earned(&mut self, lane: u32) {
+        let index = self.hot_lanes().iter().position(|hot| *hot == lane);
+        if let Some(index) = index {
+            self.hits[index] = self.hits[index].saturating_add(EARNED);
+        }
+    }
+
     /// The hot lane of this index was productive.
     #[inline]
     pub fn hit(&mut self, index: usize) {

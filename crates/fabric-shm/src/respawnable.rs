@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use weft_fabric::{
-    Fabric, FabricError, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
+    Fabric, FabricError, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
     SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
@@ -199,6 +199,10 @@ impl Fabric for RespawnableEndpoint {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.inner.inject(self.slot(to), head, data)
+    }
+
+    fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next {
+        self.inner.take_next(self.slot(from), head, into)
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use weft_fabric::grants::{Access, Grant, TransferRequest};
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Ticket, Token,
-    Traffic, Uses,
+    Bell, Fabric, FabricError, Head, Limits, Load, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Ticket,
+    Token, Traffic, Uses,
 };
 
 use crate::grants::Transfer;
@@ -185,6 +185,11 @@ impl Fabric for SimEndpoint {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// Its messages are found by looking at all peers.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

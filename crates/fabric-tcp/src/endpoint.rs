@@ -16,9 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token, Traffic,
-    Uses,
+    Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token,
+    Traffic, Uses,
 };
 use weft_secure::{Key, Refusals};
 
@@ -363,6 +363,11 @@ impl<N: Network> Fabric for Tcp<N> {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// Its messages are found by looking at all peers.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
     SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Traffic, Uses,
     forward_bell,
 };
@@ -244,6 +244,12 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
             Some(local) => data.len() <= self.limits.data && self.local.inject(local, head, data),
             None => self.try_send(to, head, data) == Ok(Posted::Done),
         }
+    }
+
+    #[inline]
+    fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next {
+        let local = self.ranks.local(from);
+        local.map_or(Next::Other, |from| self.local.take_next(from, head, into))
     }
 
     #[inline]

@@ -15,8 +15,8 @@ use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
 
 use crate::{
-    Bell, Fabric, Head, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Ticket, Token,
-    forward_bell, forward_fabric,
+    Bell, Fabric, Head, Next, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Ticket,
+    Token, forward_bell, forward_fabric,
 };
 
 /// How often what fails.
@@ -135,6 +135,11 @@ impl<F: Fabric> Fabric for FaultInjector<F> {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// Faults are those of `poll`.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

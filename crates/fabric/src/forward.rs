@@ -13,7 +13,7 @@
 /// struct ToZero<F>(F);
 ///
 /// impl<F: Fabric> Fabric for ToZero<F> {
-///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, poll, grant, offer, revoke, get, put,
+///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, take_next, poll, grant, offer, revoke, get, put,
 ///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
 ///         is_asleep, wake, is_flushed, traffic, farewell);
 ///
@@ -71,6 +71,16 @@ macro_rules! forward_fabric {
     ($this:ident => $to:expr; inject) => {
         fn inject(&mut $this, to: $crate::Peer, head: &$crate::Head, data: &[u8]) -> bool {
             $to.inject(to, head, data)
+        }
+    };
+    ($this:ident => $to:expr; take_next) => {
+        fn take_next(
+            &mut $this,
+            from: $crate::Peer,
+            head: &$crate::Head,
+            into: &$crate::Region,
+        ) -> $crate::Next {
+            $to.take_next(from, head, into)
         }
     };
     ($this:ident => $to:expr; poll) => {

@@ -94,6 +94,18 @@ pub enum Posted {
     Retry,
 }
 
+/// Answer of a look for one message of one peer: [`Fabric::take_next`].
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// It was there, and is taken.
+    Taken,
+    /// Nothing of that peer is there.
+    Nothing,
+    /// Something else may be there, or this cannot be told so.
+    Other,
+}
+
 /// Why the fabric cannot do what was asked, now or later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FabricError {
@@ -311,6 +323,14 @@ pub trait Fabric: Send {
     /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
     /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
+
+    /// Mailbox: takes the next message of a peer if it is exactly this one: with this `head`, and as many bytes of data as
+    /// `into` has, which go there. The mirror of [`inject`](Self::inject): anything else than [`Next::Taken`] is without
+    /// effect, and what is there is handed out by [`poll`](Self::poll).
+    ///
+    /// Other peers are not looked at, so after some messages in a row the answer is [`Next::Other`] until the next `poll`. A
+    /// fabric may answer that always.
+    fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next;
 
     /// Looks once at everything that may have arrived and hands at most about `budget` items to the
     /// sink, serving senders in turn. Also moves the fabric's own work along. Returns how many items

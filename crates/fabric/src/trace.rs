@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::{
-    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink, SyncKey,
-    Token, Uses, forward_fabric,
+    Fabric, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, Sink,
+    SyncKey, Token, Uses, forward_fabric,
 };
 
 /// What happened at an endpoint.
@@ -347,6 +347,11 @@ impl<F: Fabric> Fabric for Traced<F> {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    /// What comes is noted by `poll`.
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

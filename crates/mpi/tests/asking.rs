@@ -11,7 +11,7 @@ use weft_atomic::{AtomicU32, Ordering};
 
 use common::over;
 use weft_fabric::{
-    Bell, Fabric, Head, Load, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Token,
+    Bell, Fabric, Head, Load, Next, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Token,
     forward_bell, forward_fabric,
 };
 use weft_fabric_local::Local;
@@ -61,6 +61,10 @@ impl Fabric for Crowded {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.inner.inject(to, head, data)
+    }
+
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

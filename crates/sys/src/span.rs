@@ -121,6 +121,18 @@ impl<'a> SharedBytes<'a> {
         length
     }
 
+    /// Copies all bytes into a lent region if there are few ([`SHORT`]), and as many as that has. Whether it did. Calls nothing, so
+    /// who uses it need not save registers.
+    #[inline(always)]
+    #[must_use]
+    pub fn fill_if_short(&self, into: &Region) -> bool {
+        // SAFETY: as in `copy_to_region`, of as many bytes as both sides hold.
+        let copied = self.length == into.length
+            && unsafe { copy_if_short(self.start, into.start, self.length) };
+        read_once();
+        copied
+    }
+
     /// All bytes as a vector of one's own.
     #[must_use]
     pub fn to_vec(&self) -> Vec<u8> {
@@ -160,12 +172,15 @@ pub unsafe fn copy_short(from: *const u8, to: *mut u8, length: usize) {
     }
 }
 
+/// Sixteen bytes, in a register of those that a call need not save.
+type Sixteen = std::arch::x86_64::__m128i;
+
 /// Copies bytes if there are few ([`SHORT`]), without a call. Whether there were.
 ///
 /// # Safety
 /// As [`std::ptr::copy`]: the spans may overlap.
 #[inline(always)]
-unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool {
+pub unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool {
     // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
     // promise; both may be unaligned. All is read before anything is written.
     unsafe {
@@ -195,17 +210,20 @@ unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool {
                 to.add(length - 1).write(last);
             }
             17..=32 => {
-                let first = from.cast::<u128>().read_unaligned();
-                let last = from.add(length - 16).cast::<u128>().read_unaligned();
-                to.cast::<u128>().write_unaligned(first);
-                to.add(length - 16).cast::<u128>().write_unaligned(last);
+                let first = from.cast::<Sixteen>().read_unaligned();
+                let last = from.add(length - 16).cast::<Sixteen>().read_unaligned();
+                to.cast::<Sixteen>().write_unaligned(first);
+                to.add(length - 16).cast::<Sixteen>().write_unaligned(last);
             }
             33..=64 => {
-                let first = from.cast::<[u128; 2]>().read_unaligned();
-                let last = from.add(length - 32).cast::<[u128; 2]>().read_unaligned();
-                to.cast::<[u128; 2]>().write_unaligned(first);
+                let first = from.cast::<[Sixteen; 2]>().read_unaligned();
+                let last = from
+                    .add(length - 32)
+                    .cast::<[Sixteen; 2]>()
+                    .read_unaligned();
+                to.cast::<[Sixteen; 2]>().write_unaligned(first);
                 to.add(length - 32)
-                    .cast::<[u128; 2]>()
+                    .cast::<[Sixteen; 2]>()
                     .write_unaligned(last);
             }
             _ => return false,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, shares, syncs};
 use weft_fabric::{
-    Fabric, Head, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, SharedKey,
+    Fabric, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, SharedKey,
     SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
@@ -130,6 +130,10 @@ impl Fabric for Broken {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

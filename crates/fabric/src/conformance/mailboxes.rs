@@ -2,8 +2,9 @@
 
 use super::Stage;
 use super::inbox::{Event, message_data, number_of, numbered};
+use super::memory::Memory;
 use super::scene::{Scene, peer};
-use crate::{FabricError, HEAD, Posted};
+use crate::{FabricError, HEAD, Next, Posted, SharedBytes, Sink};
 
 /// More messages than any lane may take without its receiver looking.
 const BEYOND_ANY_LANE: u64 = 1 << 17;
@@ -147,6 +148,51 @@ pub fn injected_messages_are_like_others(stage: &dyn Stage) {
     });
     scene.settle();
     scene.inboxes[1].check(0, next, length);
+}
+
+/// The message that comes next of a peer is taken by who asks for it, once and in its turn; to ask for another one has no effect.
+pub fn what_comes_next_is_taken_by_its_head(stage: &dyn Stage) {
+    const COUNT: u64 = 600;
+    let mut scene = Scene::new(stage, 3);
+    let length = |number: u64| [8, 0, 64, 3, 200, 17, 88][number as usize % 7];
+    let mut sent = [0; 2];
+    let mut round = 0;
+    scene.repeat("what comes next", |scene| {
+        round += 1;
+        for (index, sent) in sent.iter_mut().enumerate() {
+            // Runs of different lengths, so that sometimes nothing is there.
+            for _ in 0..*sent % 5 + 1 {
+                if *sent < COUNT && scene.inject(index + 1, 0, *sent, length(*sent)) {
+                    *sent += 1;
+                }
+            }
+        }
+        for from in [1, 2] {
+            let next = scene.inboxes[0].of(from).count() as u64;
+            let right = (numbered(from, next), length(next));
+            let longer = (right.0, right.1 + 1);
+            let later = (numbered(from, next + 1), right.1);
+            for (head, length) in [longer, later, right] {
+                let memory = Memory::filled(length, 0xee);
+                let region = memory.region();
+                let answer = scene.endpoints[0].take_next(peer(from), &head, &region);
+                if answer == Next::Taken {
+                    assert_eq!((head, length), right, "this one was asked for");
+                    let data = memory.bytes();
+                    scene.inboxes[0].message(peer(from), &head, SharedBytes::of(&data));
+                } else {
+                    assert!(memory.bytes().iter().all(|byte| *byte == 0xee));
+                }
+            }
+        }
+        if round % 3 == 0 {
+            scene.drive();
+        }
+        scene.inboxes[0].messages() as u64 >= 2 * COUNT
+    });
+    scene.settle();
+    scene.inboxes[0].check(1, COUNT, length);
+    scene.inboxes[0].check(2, COUNT, length);
 }
 
 /// Messages of all interesting lengths arrive, head and data intact, in order.

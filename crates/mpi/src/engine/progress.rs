@@ -241,6 +241,13 @@ impl Shared {
             .is_some_and(|mut engine| act(&mut engine))
     }
 
+    /// Takes it if this thread has the bias: the shortest way, for what may leave nothing to the program's own code. Who finds more
+    /// to do goes on with the guard that this one [becomes](biased::ByBias::into_guard).
+    #[inline(always)]
+    pub(crate) fn try_by_bias(&self) -> Option<biased::ByBias<'_, Engine>> {
+        self.engine.try_by_bias()
+    }
+
     #[cold]
     fn run_callbacks<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
         drop(Guard {

@@ -4,12 +4,15 @@
 //! wrong rank, no room, another thread in the engine, somebody who listens to events, a message that does not fit): the
 //! call of the same name without `at_once` does it then, or says what is wrong. It is given the same arguments.
 
+use weft_atomic::biased;
+use weft_fabric::{Next, Peer};
+use weft_sys::futex::Futex;
 use weft_sys::span::Region;
 
 use super::{Source, TagPattern};
 use crate::comm::Comm;
 use crate::datatype::SignatureCode;
-use crate::engine::{Asked, Received, RequestId};
+use crate::engine::{Asked, Engine, Received, RequestId};
 use crate::process::Process;
 
 impl Comm {
@@ -34,6 +37,47 @@ impl Comm {
         from: Source,
         tag: TagPattern,
     ) -> Option<Received> {
+        // The usual: the sender and the tag are known, the buffer is as long as the message, and that is what comes next.
+        let (Source::Rank(rank), TagPattern::Exact(tag)) = (from, tag) else {
+            return self.recv_any_at_once(into, from, tag);
+        };
+        let peer = self.peer(rank)?;
+        let Some(mut engine) = self.shared().try_by_bias() else {
+            return self.recv_any_at_once(into, from, TagPattern::Exact(tag));
+        };
+        match engine.take_next_at_once(into, self.context(), peer, tag) {
+            Next::Taken => Some(Received {
+                source: rank,
+                tag,
+                bytes: into.0.len() as u64,
+            }),
+            Next::Nothing => None,
+            Next::Other => self.look_for(engine.into_guard(), into, (rank, peer), tag),
+        }
+    }
+
+    /// The same where something else is to be looked at first, of a message from this rank.
+    #[inline(never)]
+    fn look_for(
+        &self,
+        mut engine: biased::Guard<'_, Engine, Futex>,
+        into: (Region, SignatureCode),
+        (rank, peer): (u32, Peer),
+        tag: i32,
+    ) -> Option<Received> {
+        let met = engine.receive_at_once(into, self.context(), Some(peer), Some(tag));
+        self.shared().let_go(engine);
+        met.map(|met| met.received(rank))
+    }
+
+    /// The same of any message.
+    #[inline(never)]
+    fn recv_any_at_once(
+        &self,
+        into: (Region, SignatureCode),
+        from: Source,
+        tag: TagPattern,
+    ) -> Option<Received> {
         let peer = match from {
             Source::Null => return None,
             Source::Any => None,
@@ -44,16 +88,11 @@ impl Comm {
         let met = engine.receive_at_once(into, self.context(), peer, tag.exact());
         shared.let_go(engine);
         let met = met?;
-        let source = match from {
+        Some(met.received(match from {
             Source::Rank(rank) => rank,
             // Whoever is no member has no message of this context.
             Source::Any | Source::Null => self.rank_of(met.from).unwrap_or(met.from.0),
-        };
-        Some(Received {
-            source,
-            tag: met.tag,
-            bytes: met.bytes as u64,
-        })
+        }))
     }
 
     /// [`irecv`](Self::irecv).

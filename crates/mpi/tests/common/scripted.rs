@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Load, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Traffic, Uses,
+    Bell, Fabric, FabricError, Head, Limits, Load, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token,
+    Traffic, Uses,
 };
 use weft_mpi::Process;
 
@@ -185,6 +186,10 @@ impl Fabric for Scripted {
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, _: usize) -> usize {

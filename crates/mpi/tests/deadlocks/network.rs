@@ -7,8 +7,8 @@ use std::time::Duration;
 use rand::Rng as _;
 use rand::rngs::StdRng;
 use weft_fabric::{
-    Bell, Fabric, Head, LinkTraffic, Operation, Peer, Posted, Region, Result, SharedBytes, Sink,
-    SyncKey, Token, Traffic, forward_fabric,
+    Bell, Fabric, Head, LinkTraffic, Next, Operation, Peer, Posted, Region, Result, SharedBytes,
+    Sink, SyncKey, Token, Traffic, forward_fabric,
 };
 use weft_fabric_sim::{Config, Fault, SimEndpoint};
 
@@ -172,6 +172,10 @@ impl Fabric for Counted {
             self.note_sent(to);
         }
         has_left
+    }
+
+    fn take_next(&mut self, _from: Peer, _head: &Head, _into: &Region) -> Next {
+        Next::Other
     }
 
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted> {

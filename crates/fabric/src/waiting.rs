@@ -42,11 +42,22 @@ pub const CROWD_YIELDS: u32 = 10;
 
 /// Polls before the load is asked for: the answer of a peer that is awake is a few hundred ns away. In a job
 /// with more awake than cores, the polls before the core is yielded, doubled for each idle yield in a row.
-const FREE: u32 = 16;
+pub const FREE: u32 = 16;
 
 /// Polls between two reads of the clock and the load, where a poll is a few loads of memory. See
 /// [`Bell::polls_per_clock_read`].
 pub const POLLS_PER_CLOCK_READ: u32 = 128;
+
+/// Whether who has looked for one message [`FREE`] times, and only for that, may do so for about as long as the answer of a peer
+/// takes that is awake, [`LOOKS_ALONE`]: only where nobody who is awake lacks a core.
+#[must_use]
+pub fn may_look_on(bell: &dyn Bell) -> bool {
+    let Load { awake, cores } = bell.load();
+    awake != 0 && awake <= cores
+}
+
+/// Looks for one message of one peer: see [`may_look_on`]. Each takes some five ns.
+pub const LOOKS_ALONE: u32 = 128;
 
 /// What to do before the next poll.
 #[must_use]

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes};
+use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, waiting};
 use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
@@ -76,10 +76,6 @@ pub(crate) enum Asked<T> {
     /// This cannot be answered at once.
     Elsewhere,
 }
-
-/// Looks for a message of one sender before its receive is begun as any other: the answer of a peer that is awake is a few hundred
-/// ns away, and whoever makes a request meanwhile is not there when it comes.
-const LOOKS: u32 = 16;
 
 /// The receive of a call that looks, and of which no table knows.
 #[derive(Debug, Default)]
@@ -238,8 +234,8 @@ impl Engine {
         &mut self,
         (into, signature): (Region, SignatureCode),
         context: u32,
-        from: Peer,
-        tag: i32,
+        (from, tag): (Peer, i32),
+        bell: &dyn Bell,
     ) -> Next {
         // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
         let matching = &self.core.matching;
@@ -254,12 +250,16 @@ impl Engine {
         let head = Envelope::eager(context, tag, size as u64)
             .of(signature)
             .to_head();
+        // Whoever makes a request is not there when the message comes.
         let mut looks = 1;
         loop {
             match self.fabric.take_next(from, &head, &into) {
-                Next::Nothing if looks < LOOKS => looks += 1,
+                Next::Nothing if looks < waiting::LOOKS_ALONE => looks += 1,
                 Next::Taken => break,
                 next => return next,
+            }
+            if looks == waiting::FREE && !waiting::may_look_on(bell) {
+                return Next::Nothing;
             }
         }
         self.core.note_received(size);

@@ -42,10 +42,11 @@ impl Comm {
             return self.recv_any_at_once(into, from, tag);
         };
         let peer = self.peer(rank)?;
-        let Some(mut engine) = self.shared().try_by_bias() else {
+        let shared = self.shared();
+        let Some(mut engine) = shared.try_by_bias() else {
             return self.recv_any_at_once(into, from, TagPattern::Exact(tag));
         };
-        match engine.take_next_at_once(into, self.context(), peer, tag) {
+        match engine.take_next_at_once(into, self.context(), (peer, tag), &**shared.bell()) {
             Next::Taken => Some(Received {
                 source: rank,
                 tag,

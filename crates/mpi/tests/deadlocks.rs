@@ -41,6 +41,9 @@ struct Watched {
 struct InquiredBell {
     inner: Arc<dyn Bell>,
     inquiry: Arc<AtomicU32>,
+    handle: Handle,
+    /// Before a rank sees that there is one, others run for a while, now and then.
+    loses_core: Mutex<StdRng>,
 }
 
 impl Bell for InquiredBell {
@@ -48,6 +51,11 @@ impl Bell for InquiredBell {
         polls_per_clock_read);
 
     fn inquiry(&self) -> u32 {
+        let mut random = self.loses_core.lock().expect("no panic");
+        if random.random_bool(0.1) {
+            let nanoseconds = random.random_range(100..40_000);
+            self.handle.spend(Duration::from_nanos(nanoseconds));
+        }
         // One thread runs at a time, and the machine orders them.
         self.inquiry.load(Ordering::Relaxed)
     }
@@ -257,6 +265,8 @@ fn verdicts(seed: u64, several_hosts: bool) -> (bool, bool) {
         let bell = InquiredBell {
             inner: endpoint.bell(),
             inquiry: Arc::clone(&watched.inquiry),
+            handle: handle.clone(),
+            loses_core: Mutex::new(StdRng::seed_from_u64(seed << 3 | u64::from(me.0))),
         };
         let fabric = Box::new(Counted::new(endpoint, Arc::new(bell), &hosts));
         let links = fabric.links();

@@ -595,9 +595,10 @@ impl Guard<'_> {
         let bell = Arc::clone(&shared.bell);
         loop {
             self.stand_aside_of_boards();
-            // Before the look: what had been sent when this was asked is found, or is not there.
-            let inquiry = bell.inquiry();
             let ticket = bell.prepare();
+            // Before the look: what had been sent when this was asked is found, or is not there. Behind the announcement: who asks from
+            // now on ends the sleep.
+            let inquiry = bell.inquiry();
             let limit = self.end_mismatched_collectives();
             let care = self.look_after_others();
             let limit = care.limit.into_iter().chain(limit).min();

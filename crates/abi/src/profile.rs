@@ -39,7 +39,7 @@ use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
 use weft_launch::profile::layout::{Cause, EventKind, NOBODY};
 use weft_mpi::wait_times::{Awaits, BegunWait, WaitListener};
-use weft_sys::call_site::CallSite;
+use weft_sys::call_site::{CallSite, EntryPoint};
 
 use crate::c;
 use crate::check;
@@ -423,7 +423,7 @@ impl Recorder {
             return;
         };
         let found = area.site_at(back).or_else(|| {
-            let name = CallSite::entry_point()?;
+            let name = EntryPoint::of_caller()?.name()?;
             let call = CALLS.iter().position(|call| call.name == name)?;
             self.site(back as u64, call).map(|(_, site)| site)
         });

@@ -17,7 +17,6 @@ use common::over;
 use network::{Counted, Hosts};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
-use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::{Bell, Fabric, Ticket, forward_bell};
 use weft_fabric_sim::{Cause, Config, Cost, Handle, World};
 use weft_mpi::coll::{self, Members};
@@ -27,20 +26,35 @@ use weft_mpi::{Comm, Group, Process, SendMode, Source, TagPattern, Target};
 /// Inquiries after which the watch gives up: far more than any of these programs takes.
 const MOST_INQUIRIES: u32 = 400;
 
-/// What the watch and the ranks share, besides the machine.
+/// What the watch and the ranks share, besides the machine: each with the time at which it was said, as no rank may hear of what its clock has
+/// not come to.
 #[derive(Default)]
 struct Watched {
-    inquiry: Arc<AtomicU32>,
+    inquiry: Arc<Mutex<(u32, Duration)>>,
     bells: Mutex<Vec<Handle>>,
-    answers: Arc<Mutex<BTreeMap<u32, RankWaits>>>,
+    answers: Arc<Mutex<BTreeMap<u32, (Duration, RankWaits)>>>,
     /// Ranks that have come to their end, with what they have exchanged: what they sent may be on its way yet.
-    ended: Mutex<BTreeMap<u32, Vec<Link>>>,
+    ended: Mutex<BTreeMap<u32, (Duration, Vec<Link>)>>,
+}
+
+impl Watched {
+    /// Those that have come to their end by now.
+    fn ended_by(&self, now: Duration) -> BTreeMap<u32, Vec<Link>> {
+        let ended = self.ended.lock().expect("no panic");
+        let ended = ended.iter().filter(|(_, (at, _))| *at <= now);
+        ended
+            .map(|(rank, (_, links))| (*rank, links.clone()))
+            .collect()
+    }
 }
 
 /// A bell that tells of inquiries.
 struct InquiredBell {
     inner: Arc<dyn Bell>,
-    inquiry: Arc<AtomicU32>,
+    inquiry: Arc<Mutex<(u32, Duration)>>,
+    handle: Handle,
+    /// Before a rank sees that there is one, others run for a while, now and then.
+    loses_core: Mutex<StdRng>,
 }
 
 impl Bell for InquiredBell {
@@ -48,8 +62,18 @@ impl Bell for InquiredBell {
         polls_per_clock_read);
 
     fn inquiry(&self) -> u32 {
-        // One thread runs at a time, and the machine orders them.
-        self.inquiry.load(Ordering::Relaxed)
+        let mut random = self.loses_core.lock().expect("no panic");
+        if random.random_bool(0.1) {
+            let nanoseconds = random.random_range(100..40_000);
+            self.handle.spend(Duration::from_nanos(nanoseconds));
+        }
+        let (number, asked) = *self.inquiry.lock().expect("no panic");
+        // Whoever is rung wakes at a time of its own.
+        let ahead = asked.saturating_sub(self.handle.now());
+        if ahead > Duration::ZERO {
+            self.handle.spend(ahead);
+        }
+        number
     }
 }
 
@@ -172,10 +196,10 @@ fn play(program: &[Step], world: &Comm, twin: &Comm, handle: &Handle) {
 fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) -> bool {
     let mut before: Option<BTreeMap<u32, RankWaits>> = None;
     for number in 1..MOST_INQUIRIES {
-        if watched.ended.lock().expect("no panic").len() == ranks as usize {
+        if watched.ended_by(handle.now()).len() == ranks as usize {
             return false;
         }
-        watched.inquiry.store(2 * number, Ordering::Relaxed);
+        *watched.inquiry.lock().expect("no panic") = (2 * number, handle.now());
         watched.answers.lock().expect("no panic").clear();
         for bell in watched.bells.lock().expect("no panic").iter() {
             bell.ring();
@@ -184,10 +208,17 @@ fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) ->
         let _ticket = handle.prepare();
         let patience = random.random_range(1_000..20_000);
         handle.wait(Ticket(0), Some(Duration::from_nanos(patience)));
-        let mut answers = watched.answers.lock().expect("no panic").clone();
+        let now = handle.now();
+        let answers = watched.answers.lock().expect("no panic").clone();
         // Some are late, and answer the one before.
-        answers.retain(|_, answer| answer.inquiry == 2 * number);
-        let ended = watched.ended.lock().expect("no panic").clone();
+        let in_time =
+            |(at, answer): &(Duration, RankWaits)| *at <= now && answer.inquiry == 2 * number;
+        let answers = answers.into_iter().filter(|(_, told)| in_time(told));
+        let ended = watched.ended_by(now);
+        let answers: BTreeMap<u32, RankWaits> = answers
+            .map(|(rank, (_, answer))| (rank, answer))
+            .filter(|(rank, _)| !ended.contains_key(rank))
+            .collect();
         let all = (0..ranks).all(|rank| ended.contains_key(&rank) || answers.contains_key(&rank));
         if !all || answers.values().any(|answer| !answer.depends_on_others()) {
             before = None;
@@ -257,6 +288,8 @@ fn verdicts(seed: u64, several_hosts: bool) -> (bool, bool) {
         let bell = InquiredBell {
             inner: endpoint.bell(),
             inquiry: Arc::clone(&watched.inquiry),
+            handle: handle.clone(),
+            loses_core: Mutex::new(StdRng::seed_from_u64(seed << 3 | u64::from(me.0))),
         };
         let fabric = Box::new(Counted::new(endpoint, Arc::new(bell), &hosts));
         let links = fabric.links();
@@ -270,8 +303,10 @@ fn verdicts(seed: u64, several_hosts: bool) -> (bool, bool) {
         let answers = Arc::clone(&watched.answers);
         // All ranks and the test itself are threads of one process, and none calls for another.
         process.one_thread_calls(true);
+        let clock = handle.clone();
         process.hear_waits(move |waits| {
-            answers.lock().expect("no panic").insert(me.0, waits);
+            let told = (clock.now(), waits);
+            answers.lock().expect("no panic").insert(me.0, told);
         });
         play(&programs[me.index()], &world, &twin, &handle);
         // As in MPI_Finalize, where nobody leaves before all have come.
@@ -279,8 +314,8 @@ fn verdicts(seed: u64, several_hosts: bool) -> (bool, bool) {
         last.run(barrier).expect("nobody is lost");
         process.drain();
         let links = links.spoken().into_iter().map(Into::into).collect();
-        watched.ended.lock().expect("no panic").insert(me.0, links);
-        watched.answers.lock().expect("no panic").remove(&me.0);
+        let ended = (handle.now(), links);
+        watched.ended.lock().expect("no panic").insert(me.0, ended);
     });
     let stood = match outcome {
         Ok(_) => false,

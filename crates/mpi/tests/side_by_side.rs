@@ -530,4 +530,33 @@ fn all_that_wait_in_any_engine_are_told_at_once() {
             }
         }
     });
+    // One that waits for any of several engines names what it waits for in each.
+    let mut rooms = [[0_u8; 4]; 2];
+    let ids: Vec<_> = comms[..2]
+        .iter()
+        .zip(&mut rooms)
+        .map(|(comm, room)| {
+            let (from, tag) = (Source::Rank(0), TagPattern::Exact(7));
+            Some(comm.irecv(over(room), from, tag).unwrap())
+        })
+        .collect();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| process.wait_any(&ids).unwrap());
+        let mut number = 100;
+        let mut answer = inquire(number);
+        while answer.waits[0].operations.len() < 2 {
+            number += 2;
+            answer = inquire(number);
+        }
+        assert!(answer.waits[0].any && !answer.awaits_outside, "{answer:?}");
+        let contexts: std::collections::BTreeSet<u32> = answer.contexts().collect();
+        assert_eq!(contexts.len(), 2, "{answer:?}");
+        assert_eq!(inquire(number + 2).activity, answer.activity);
+        send(&comms[1], 0, 7, vec![9; 4]);
+        let (place, _) = waits.join().unwrap().expect("under way");
+        assert_eq!(place, 1);
+    });
+    send(&comms[0], 0, 7, vec![8; 4]);
+    process.wait_any(&ids[..1]).unwrap();
+    assert_eq!(rooms, [[8; 4], [9; 4]]);
 }

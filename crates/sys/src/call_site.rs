@@ -83,46 +83,6 @@ impl CallSite {
         found
     }
 
-    /// The function of the shared library that this code is part of by which it was entered: `MPI_Recv`, also if it was called by
-    /// the name `PMPI_Recv`. `None` if this code is part of the program itself, or the stack cannot be unwound.
-    #[must_use]
-    pub fn entry_point() -> Option<String> {
-        let own = own_code()?;
-        let (mut last, mut within) = (None, None);
-        let mut left = FRAMES;
-        backtrace::trace(|frame| {
-            let address = frame.ip() as usize;
-            left -= 1;
-            let inside = own.contains(&address);
-            if inside {
-                within = last.replace(address);
-            }
-            inside && left > 0
-        });
-        let name_of = |address: usize| {
-            let mut found = None;
-            backtrace::resolve(address as *mut c_void, |symbol| {
-                // What is inlined comes first.
-                found = symbol
-                    .name()
-                    .map(|name| format!("{name:#}"))
-                    .or(found.take());
-            });
-            found
-        };
-        let found = match (name_of(last?), within) {
-            // What a profiled program is led through.
-            (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
-            (found, _) => found,
-        };
-        // What an entry point has jumped to has its name as well.
-        let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
-            Some(name) if name.starts_with("MPI") => name.to_owned(),
-            _ => name,
-        };
-        found.map(named)
-    }
-
     /// Whether it is in the program itself, not in a library that it uses.
     #[must_use]
     pub fn is_in_program(&self) -> bool {
@@ -169,6 +129,61 @@ impl CallSite {
             Some(name) => format!("{name} in {object}+{offset:#x}"),
             None => format!("{object}+{offset:#x}"),
         }
+    }
+}
+
+/// The function of the shared library that this code is part of by which it was entered.
+#[derive(Clone, Copy, Debug)]
+pub struct EntryPoint {
+    /// Addresses in that function, and in the one that it has called.
+    entered: usize,
+    within: Option<usize>,
+}
+
+impl EntryPoint {
+    /// That of the caller. `None` if this code is part of the program itself, or the stack cannot be unwound.
+    #[must_use]
+    pub fn of_caller() -> Option<Self> {
+        let own = own_code()?;
+        let (mut last, mut within) = (None, None);
+        let mut left = FRAMES;
+        backtrace::trace(|frame| {
+            let address = frame.ip() as usize;
+            left -= 1;
+            let inside = own.contains(&address);
+            if inside {
+                within = last.replace(address);
+            }
+            inside && left > 0
+        });
+        last.map(|entered| Self { entered, within })
+    }
+
+    /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Reads debug information.
+    #[must_use]
+    pub fn name(&self) -> Option<String> {
+        let name_of = |address: usize| {
+            let mut found = None;
+            backtrace::resolve(address as *mut c_void, |symbol| {
+                // What is inlined comes first.
+                found = symbol
+                    .name()
+                    .map(|name| format!("{name:#}"))
+                    .or(found.take());
+            });
+            found
+        };
+        let found = match (name_of(self.entered), self.within) {
+            // What a profiled program is led through.
+            (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
+            (found, _) => found,
+        };
+        // What an entry point has jumped to has its name as well.
+        let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
+            Some(name) if name.starts_with("MPI") => name.to_owned(),
+            _ => name,
+        };
+        found.map(named)
     }
 }
 

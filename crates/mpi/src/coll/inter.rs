@@ -8,6 +8,9 @@
 //! A schedule numbers everybody: `0..size` is the local group, what is behind are the ranks of the
 //! remote one. So a half that runs within the local group is a collective of [`Members`], as it is; in
 //! between, rank 0 of a group, its *leader*, speaks for it. Nothing is in place here.
+//!
+//! What must be the same on all ranks of both groups is in the [note](CollectiveNote): the root with its group, the operation, and the datatype
+//! of what goes one way. Where data go both ways, each way may have a datatype of its own. Those beside the root do nothing, and say nothing.
 
 mod moving;
 mod reducing;
@@ -18,8 +21,12 @@ mod tests;
 pub use moving::{allgather, alltoall, barrier, bcast, gather, scatter};
 pub use reducing::{allreduce, reduce, reduce_scatter};
 
+use super::blocks::Blocks;
+use super::reduce::Reduction;
 use super::{Members, Placement};
+use crate::buffer::Buffer;
 use crate::comm::Comm;
+use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
 
 /// What a builder needs to know about the two groups.
@@ -33,6 +40,8 @@ pub struct Sides {
     pub remote: usize,
     /// As for [`Members`]; the same on both sides.
     pub crowded: bool,
+    /// The local group is that with the lowest process.
+    pub is_first: bool,
 }
 
 /// The root of a collective, as this process sees it. Within one group it is always a rank.
@@ -61,6 +70,7 @@ impl Sides {
             size: comm.size() as usize,
             remote: remote as usize,
             crowded: load.awake != 0 && comm.size() + remote > load.cores && is_one_host,
+            is_first: groups[0].members().min() < groups[1].members().min(),
         })
     }
 
@@ -77,6 +87,31 @@ impl Sides {
     /// The number of a rank of the remote group.
     fn there(&self, rank: usize) -> usize {
         self.size + rank
+    }
+
+    /// The same note with the root.
+    fn with_root(&self, note: CollectiveNote, root: Root) -> CollectiveNote {
+        match root {
+            Root::Rank(rank) => note.at_group(rank, !self.is_first),
+            Root::Here => note.at_group(self.rank, self.is_first),
+            Root::Beside => note,
+        }
+    }
+
+    /// The same note with what is combined.
+    fn with_reduction(
+        note: CollectiveNote,
+        reduction: &Reduction,
+        data: &Buffer,
+    ) -> CollectiveNote {
+        note.with(reduction.op.as_predefined())
+            .of_elements(Some(data))
+    }
+
+    /// The same note with what the blocks of the root are.
+    fn with_blocks(note: CollectiveNote, blocks: &Blocks) -> CollectiveNote {
+        let mut all = (0..blocks.len()).map(|rank| blocks.block(rank));
+        note.of_elements(all.find(|block| block.bytes() > 0))
     }
 
     fn is_leader(&self) -> bool {

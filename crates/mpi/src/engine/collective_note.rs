@@ -5,6 +5,8 @@
 //!        call   operation   root     signature code
 //! ```
 //!
+//! Between two groups the two highest bits of the root say which group it is of, which both know alike.
+//!
 //! It stands on boards, and travels in the messages of collectives: whole, as the token of an eager message, which needs
 //! none, and as a [digest](CollectiveNote::digest) in the place of the signature, where messages of programs have that of
 //! their data. Zero says nothing: it fits every other.
@@ -19,6 +21,10 @@ use crate::op::Predefined;
 
 /// The operation of a program.
 const USERS: u8 = 0xff;
+
+/// Bits of a root between two groups: the group with the lowest process, the other one.
+const FIRST_GROUP: u32 = 1 << 30;
+const OTHER_GROUP: u32 = 2 << 30;
 
 /// What a collective is, but for its bytes. See the [module page](self).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,6 +57,12 @@ impl CollectiveNote {
     /// The same with a root.
     pub(crate) fn at(self, root: usize) -> Self {
         Self(self.0 | (root as u64 & 0xffff_ffff) << 16)
+    }
+
+    /// The same with a root of one of two groups: of that with the lowest process, or of the other one.
+    pub(crate) fn at_group(self, root: usize, is_first: bool) -> Self {
+        let group = if is_first { FIRST_GROUP } else { OTHER_GROUP };
+        self.at((root as u32 & !(FIRST_GROUP | OTHER_GROUP) | group) as usize)
     }
 
     /// The same with the datatype of what this rank gives or gets, if it is of one kind, and any.
@@ -168,7 +180,15 @@ impl CollectiveNote {
     pub(crate) fn describe(self) -> String {
         let mut text = self.name().to_owned();
         if self.has_root() {
-            text += &format!(" with root {}", self.root());
+            let root = self.root();
+            text += &match root & (FIRST_GROUP | OTHER_GROUP) {
+                FIRST_GROUP => format!(
+                    " with root {} of the group with the lowest rank",
+                    root & !FIRST_GROUP
+                ),
+                OTHER_GROUP => format!(" with root {} of the other group", root & !OTHER_GROUP),
+                _ => format!(" with root {root}"),
+            };
         }
         match self.operation() {
             0 => {}

@@ -10,8 +10,13 @@
 //! A rank answers only when each of its threads that waits has looked since it was asked and found nothing, and it
 //! answers from within the sleep of its driver. So two answers with the same [`activity`](RankWaits::activity) say
 //! that in between none of these threads has left its call, and that nothing has come to this rank: whatever comes
-//! ends the sleep, and the next one is another. Fibers that are parked do not look: their workers are idle, or the rank has
-//! other threads.
+//! ends the sleep, and the next one is another.
+//!
+//! # Fibers
+//! Fibers that are parked do not look. One that could go on is runnable at its worker, whose thread then runs, or was woken to. A worker that has nothing
+//! to run sleeps at a futex of its own, which only threads of this process ring: it is idle like any other thread. The worker of the
+//! driver sleeps with it, and the driver does not answer while another of its fibers is runnable. One that is on its way from one worker to
+//! another is in the hands of a thread that runs. So fibers need no account of their own.
 //!
 //! # Other threads
 //! Where any thread may call, those that do not wait in MPI count as well. One that is [idle](IdleThreads) can be woken by threads of
@@ -21,14 +26,18 @@
 //!
 //! All of this is on the way to sleep: a call that need not sleep does not come here.
 
+use std::collections::HashMap;
+use std::sync::mpsc::channel;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
 use weft_fabric::{MOST_CHANNELS, Peer};
+use weft_fiber::Waiter;
 use weft_matching::{SourcePattern, TagPattern};
-use weft_sys::call_site::CallSite;
+use weft_sys::call_site::{CallSite, EntryPoint};
 use weft_sys::idle_threads::IdleThreads;
 use weft_sys::process;
+use weft_sys::signal::spawn_without_signals;
 
 use super::request::{Phase, Work};
 use super::request_id::RequestId;
@@ -40,12 +49,16 @@ use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
 
 /// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 4] = [
+const PASSIVE: [&str; 5] = [
     "weft-progress",
     "weft-watch",
     "weft futures",
     "weft-profile",
+    PLACES,
 ];
+
+/// The name of the thread that names places for a fiber.
+const PLACES: &str = "weft-places";
 
 /// The inquiry under way, and who hears the answer.
 #[derive(Default)]
@@ -59,6 +72,8 @@ pub(super) struct Inquiry {
     looked: Vec<u32>,
     /// The program has said that one of its threads makes all calls.
     one_thread_calls: bool,
+    /// How often something was moved on behalf of a rank that makes no call.
+    helped: u64,
 }
 
 impl Inquiry {
@@ -70,6 +85,11 @@ impl Inquiry {
     /// One thread of the program makes all calls: whatever others there are, they end nobody's wait.
     pub(super) fn one_thread_calls(&mut self, does: bool) {
         self.one_thread_calls = does;
+    }
+
+    /// Whether somebody who does not wait here has moved something.
+    pub(super) fn helped(&mut self, moved: bool) {
+        self.helped += u64::from(moved);
     }
 
     /// Who hears, and whether one thread makes all calls, for another engine.
@@ -118,62 +138,22 @@ impl Inquiry {
     }
 }
 
-/// What the caller waits for.
-pub(super) fn wait_of(
-    engine: &Engine,
-    what: WaitFor<'_>,
-    number: u32,
-    since: Instant,
-    is_fiber: bool,
-) -> Wait {
-    // Reading debug information takes more stack than a fiber may have.
-    let is_full = Inquiry::is_full(number) && !is_fiber;
-    let site = is_full.then(call_and_place).unwrap_or_default();
-    let mut wait = Wait {
-        call: site.0,
-        place: site.1,
-        since: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
-        is_fiber,
-        any: false,
-        operations: Vec::new(),
+/// The call that the caller is in, and where it was called.
+fn call_and_place(is_fiber: bool) -> (String, String) {
+    let (site, entry) = (CallSite::of_caller(), EntryPoint::of_caller());
+    let named = move || {
+        let place = site.map_or_else(String::new, |site| site.describe());
+        let call = entry.and_then(|entry| entry.name());
+        (call.unwrap_or_default(), place)
     };
-    match what {
-        WaitFor::Requests(ids) => {
-            wait.any = ids.len() > 1;
-            for id in ids {
-                engine.operations_of(*id, &mut wait.operations);
-            }
-        }
-        WaitFor::Probe(probe) => wait.operations.push(probe.awaited()),
-        WaitFor::Board(id) => wait.operations.extend(engine.core.boards.awaited_of(id)),
-        WaitFor::Window(context) => wait.operations.push(Operation::Window {
-            context,
-            peers: Vec::new(),
-        }),
-        WaitFor::Active(context) => {
-            for (id, slot) in engine.core.requests.live() {
-                if slot.is_active() && slot.context() & !1 == context & !1 {
-                    engine.operations_of(id, &mut wait.operations);
-                }
-            }
-        }
-        WaitFor::Leaving => wait.operations.push(Operation::Leaving),
-        WaitFor::Buffered => wait.operations.push(Operation::Other(
-            "receives of the messages that it has buffered".to_owned(),
-        )),
-        WaitFor::Guest => wait.operations.push(Operation::Service),
-        WaitFor::Futures => wait.operations.push(Operation::Other("futures".to_owned())),
-        WaitFor::Outside(what) => wait.operations.push(Operation::Outside(what.to_owned())),
+    if !is_fiber {
+        return named();
     }
-    wait.operations.truncate(MOST);
-    wait
-}
-
-/// The call that the calling thread is in, and where it was called.
-fn call_and_place() -> (String, String) {
-    let site = CallSite::of_caller();
-    let place = site.map_or_else(String::new, |site| site.describe());
-    (CallSite::entry_point().unwrap_or_default(), place)
+    // Reading debug information takes more stack than a fiber may have.
+    let (tell, told) = channel();
+    let thread = spawn_without_signals(PLACES, move || _ = tell.send(named()));
+    let found = thread.is_ok().then(|| told.recv().ok()).flatten();
+    found.unwrap_or_default()
 }
 
 /// Threads of this process that neither wait in MPI nor only make progress.
@@ -236,8 +216,9 @@ impl Engine {
 
     /// What is told of this engine, in which these wait.
     fn told(&self, mut waits: Vec<Wait>, others: &OtherThreads) -> RankWaits {
-        waits.extend(self.parked.fibers(MOST.saturating_sub(waits.len())));
-        let more = waits.len().saturating_sub(MOST) + self.parked.len().saturating_sub(MOST);
+        let fibers = self.parked.len() - self.parked.threads();
+        let more = (waits.len() + fibers).saturating_sub(MOST);
+        waits.extend(self.waits_of_fibers(MOST.saturating_sub(waits.len())));
         waits.truncate(MOST);
         let is_outside = |operation: &Operation| matches!(operation, Operation::Outside(_));
         let awaits_outside = waits
@@ -263,10 +244,11 @@ impl Engine {
         told
     }
 
-    /// Grows whenever a thread begins to wait here, or to sleep.
+    /// Grows whenever a thread begins to wait here, or to sleep, or somebody else moves something.
     fn activity(&self) -> u64 {
         let counters = &self.core.counters;
-        counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get()
+        let waits = counters.waits.get() + counters.sleeps.get() + counters.waits_parked.get();
+        waits + self.core.inquiry.helped
     }
 
     fn tell_unreceived(&self, told: &mut RankWaits) {
@@ -290,6 +272,32 @@ impl Engine {
                 request: name_of(message.envelope.request),
             });
         }
+    }
+
+    /// What fibers wait for that are parked, at most so many.
+    fn waits_of_fibers(&self, most: usize) -> impl Iterator<Item = Wait> {
+        let is_full = Inquiry::is_full(self.core.inquiry.number);
+        let mut awaited: HashMap<(u32, u32), Vec<RequestId>> = HashMap::new();
+        let live = self.core.requests.live();
+        for (id, slot) in live.filter(|(_, slot)| is_full && slot.has_on_complete()) {
+            if let Some(Waiter::Fiber(fiber)) = slot.on_complete().waiter {
+                let name = (fiber.number(), fiber.incarnation());
+                awaited.entry(name).or_default().push(id);
+            }
+        }
+        self.parked.fibers(most).map(move |fiber| {
+            let ids = awaited.remove(&(fiber.number(), fiber.incarnation()));
+            let ids = ids.unwrap_or_default();
+            let mut wait = Wait {
+                is_fiber: true,
+                any: ids.len() > 1,
+                ..Wait::default()
+            };
+            for id in ids {
+                self.operations_of(id, &mut wait.operations);
+            }
+            wait
+        })
     }
 
     /// What must happen for a request to end.
@@ -395,6 +403,85 @@ pub(super) struct Answers {
 }
 
 impl Guard<'_> {
+    /// What the caller waits for.
+    pub(super) fn wait_of(
+        &mut self,
+        what: WaitFor<'_>,
+        number: u32,
+        since: Instant,
+        is_fiber: bool,
+    ) -> Wait {
+        let is_full = Inquiry::is_full(number);
+        let site = is_full.then(|| call_and_place(is_fiber));
+        let (call, place) = site.unwrap_or_default();
+        let (any, mut operations) = match what {
+            WaitFor::Requests(ids) => {
+                let mut operations = Vec::new();
+                for id in ids {
+                    self.operations_of(*id, &mut operations);
+                }
+                (ids.len() > 1, operations)
+            }
+            WaitFor::Apart(ids) => (true, self.operations_apart(ids)),
+            WaitFor::Probe(probe) => (false, vec![probe.awaited()]),
+            WaitFor::Board(id) => (false, self.core.boards.awaited_of(id).into_iter().collect()),
+            WaitFor::Window(context) => (
+                false,
+                vec![Operation::Window {
+                    context,
+                    peers: Vec::new(),
+                }],
+            ),
+            WaitFor::Active(context) => {
+                let mut operations = Vec::new();
+                for (id, slot) in self.core.requests.live() {
+                    if slot.is_active() && slot.context() & !1 == context & !1 {
+                        self.operations_of(id, &mut operations);
+                    }
+                }
+                (false, operations)
+            }
+            WaitFor::Leaving => (false, vec![Operation::Leaving]),
+            WaitFor::Buffered => (
+                false,
+                vec![Operation::Other(
+                    "receives of the messages that it has buffered".to_owned(),
+                )],
+            ),
+            WaitFor::Guest => (false, vec![Operation::Service]),
+            WaitFor::Futures => (false, vec![Operation::Other("futures".to_owned())]),
+            WaitFor::Outside(what) => (false, vec![Operation::Outside(what.to_owned())]),
+        };
+        operations.truncate(MOST);
+        Wait {
+            call,
+            place,
+            since: u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX),
+            is_fiber,
+            any,
+            operations,
+        }
+    }
+
+    /// What must happen for any of these requests to end, each asked for in its engine, while this one is let go of.
+    ///
+    /// Who ends one of them calls the one that waits here. Whoever that is has done so, or is awake, or has
+    /// [helped](Inquiry::helped): none of it goes unseen.
+    fn operations_apart(&mut self, ids: &[Option<RequestId>]) -> Vec<Operation> {
+        let mut found = Vec::new();
+        let Some(engines) = self.shared().engines().upgrade() else {
+            return found;
+        };
+        self.released(|| {
+            for id in ids.iter().flatten().take(MOST) {
+                let mut engine = engines.of(*id).lock();
+                engine.operations_of(*id, &mut found);
+                engine.let_go_unheard();
+            }
+        });
+        found
+    }
+
     /// All that wait in this engine have looked. Tells what the rank waits for if all that wait in others have, too.
     ///
     /// An engine in which nobody waits is asked now: who comes to wait there later counts among the threads that do not.

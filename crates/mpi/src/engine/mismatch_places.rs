@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use weft_fabric::Peer;
 use weft_fiber as fiber;
-use weft_sys::call_site::CallSite;
+use weft_sys::call_site::{CallSite, EntryPoint};
 
 use super::Core;
 use super::collective_mismatch::is_mismatch;
@@ -103,7 +103,9 @@ impl Guard<'_> {
         let me = self.fabric.me();
         if self.core.mismatches.places.ask(context) {
             if between.contains(&me) {
-                let call = CallSite::entry_point().unwrap_or_default();
+                let call = EntryPoint::of_caller()
+                    .and_then(|entry| entry.name())
+                    .unwrap_or_default();
                 self.tell_place(context, members, format!("{call} at {}", site.describe()));
             }
             self.await_places(context, &between);

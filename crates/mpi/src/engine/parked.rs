@@ -10,9 +10,7 @@
 //! Who lets go of progress [calls](Parked::call) others to take over, and more than one where the one may be kept
 //! from running. Whoever comes first drives.
 
-use weft_fiber::{Waiter, WorkerId};
-
-use crate::waits::Wait;
+use weft_fiber::{Fiber, Waiter, WorkerId};
 
 /// No entry.
 const NONE: u32 = u32::MAX;
@@ -177,17 +175,13 @@ impl Parked {
         waiters.filter(|waiter| waiter.is_thread()).count()
     }
 
-    /// Waits of some of the fibers, at most so many.
-    pub(crate) fn fibers(&self, most: usize) -> impl Iterator<Item = Wait> {
-        let waiters = self
-            .entries
-            .iter()
-            .filter_map(|entry| entry.waiter.as_ref());
-        let fibers = waiters.filter(|waiter| !waiter.is_thread()).take(most);
-        fibers.map(|_| Wait {
-            is_fiber: true,
-            ..Wait::default()
-        })
+    /// Some of the fibers, at most so many.
+    pub(crate) fn fibers(&self, most: usize) -> impl Iterator<Item = Fiber> {
+        let fibers = self.entries.iter().filter_map(|entry| match entry.waiter {
+            Some(Waiter::Fiber(fiber)) => Some(fiber),
+            _ => None,
+        });
+        fibers.take(most)
     }
 
     /// The driver, a fiber of this worker, lets the others of it run.

@@ -34,7 +34,6 @@ use super::at_once::Asked;
 use super::boards::BoardId;
 use super::counters::Counters;
 use super::events::EventKind;
-use super::inquiry::wait_of;
 use super::lost_peers::FirstPeers;
 use super::probe::Probe;
 use super::request_id::RequestId;
@@ -118,6 +117,8 @@ pub(crate) enum WaitFor<'a> {
     Guest,
     /// The end of all futures.
     Futures,
+    /// Any of these requests, of several engines.
+    Apart(&'a [Option<RequestId>]),
     /// What something else than other ranks brings.
     Outside(&'static str),
 }
@@ -344,7 +345,9 @@ impl Guard<'_> {
 
     /// One look on behalf of a rank that makes no call; true if anything moved.
     pub(crate) fn help(&mut self) -> bool {
-        !self.driven && self.progress()
+        let moved = !self.driven && self.progress();
+        self.core.inquiry.helped(moved);
+        moved
     }
 
     /// Which engine it is.
@@ -600,6 +603,9 @@ impl Guard<'_> {
         loop {
             self.stand_aside_of_boards();
             let ticket = bell.prepare();
+            // Before the look: what had been sent when this was asked is found, or is not there. Behind the announcement: who asks from
+            // now on ends the sleep.
+            let inquiry = bell.inquiry();
             let limit = self.end_mismatched_collectives();
             let care = self.look_after_others();
             let limit = care.limit.into_iter().chain(limit).min();
@@ -623,12 +629,17 @@ impl Guard<'_> {
                 keep_no_more(self);
                 return Some(answer);
             }
-            let inquiry = bell.inquiry();
+            // The looks may have made a fiber of this worker runnable, which goes on when this one sleeps.
+            if is_fiber && fiber::others_runnable() {
+                bell.cancel(ticket);
+                keep_no_more(self);
+                return ready(self);
+            }
             if self.core.inquiry.is_new(inquiry) {
                 bell.cancel(ticket);
-                self.core.inquiry.begin(inquiry);
                 keep_errno(|| {
-                    let wait = wait_of(self, what, inquiry, since, is_fiber);
+                    let wait = self.wait_of(what, inquiry, since, is_fiber);
+                    self.core.inquiry.begin(inquiry);
                     self.core.inquiry.add(wait);
                     self.parked.wake_threads();
                     self.tell_waits_if_all_looked();
@@ -722,9 +733,12 @@ impl Guard<'_> {
             let inquiry = self.core.inquiry.number();
             if !is_fiber && inquiry != answered && self.core.inquiry.is_under_way(inquiry) {
                 keep_errno(|| {
-                    let wait = wait_of(self, what, inquiry, begun, false);
-                    self.core.inquiry.add(wait);
-                    self.tell_waits_if_all_looked();
+                    let wait = self.wait_of(what, inquiry, begun, false);
+                    // Another one has begun meanwhile, if others had the engine.
+                    if self.core.inquiry.is_under_way(inquiry) {
+                        self.core.inquiry.add(wait);
+                        self.tell_waits_if_all_looked();
+                    }
                 });
             } else {
                 self.core.counters.waits_parked.add(1);

@@ -218,8 +218,7 @@ impl Process {
                     return other;
                 }
             }
-            let what = "requests of communicators that are apart";
-            home.lock().wait_for(WaitFor::Outside(what), |_| {
+            home.lock().wait_for(WaitFor::Apart(ids), |_| {
                 called.was.swap(false, Ordering::Relaxed).then_some(())
             });
         }

@@ -38,6 +38,7 @@ pub fn bcast(sides: &Sides, buffer: Option<&Buffer>, root: Root) -> Result<Sched
         return plan.finish();
     }
     let buffer = buffer.ok_or_else(|| missing(plan.name(), "data"))?;
+    plan.note(|note| sides.with_root(note, root).of_elements(Some(buffer)));
     let flat = |choice| choice == Bcast::Flat;
     match root {
         Root::Rank(rank) => {
@@ -80,12 +81,15 @@ pub fn gather(
     match root {
         Root::Beside => {}
         Root::Rank(rank) => {
-            let from = plan.input(send.ok_or_else(|| missing(name, "send"))?);
+            let send = send.ok_or_else(|| missing(name, "send"))?;
+            plan.note(|note| sides.with_root(note, root).of_elements(Some(send)));
+            let from = plan.input(send);
             plan.send(sides.there(rank), from);
         }
         Root::Here => {
             let receive = receive.ok_or_else(|| missing(name, "receive"))?;
             sides.check_entries(name, receive.len())?;
+            plan.note(|note| Sides::with_blocks(sides.with_root(note, root), receive));
             for rank in 0..sides.remote {
                 let into = plan.output(receive.block(rank));
                 plan.receive(sides.there(rank), into);
@@ -112,12 +116,15 @@ pub fn scatter(
     match root {
         Root::Beside => {}
         Root::Rank(rank) => {
-            let into = plan.output(receive.ok_or_else(|| missing(name, "receive"))?);
+            let receive = receive.ok_or_else(|| missing(name, "receive"))?;
+            plan.note(|note| sides.with_root(note, root).of_elements(Some(receive)));
+            let into = plan.output(receive);
             plan.receive(sides.there(rank), into);
         }
         Root::Here => {
             let send = send.ok_or_else(|| missing(name, "send"))?;
             sides.check_entries(name, send.len())?;
+            plan.note(|note| Sides::with_blocks(sides.with_root(note, root), send));
             for rank in 0..sides.remote {
                 let from = plan.input(send.block(rank));
                 plan.send(sides.there(rank), from);

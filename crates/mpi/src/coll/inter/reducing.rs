@@ -30,6 +30,7 @@ pub fn reduce(
         Root::Rank(rank) => {
             let send = send.ok_or_else(|| missing(name, "send"))?;
             reduction.check(name, reduction.count, send)?;
+            plan.note(|note| Sides::with_reduction(sides.with_root(note, root), reduction, send));
             let own = plan.input(send);
             if let Some(result) = combined(sides, &mut plan, own, reduction) {
                 plan.send(sides.there(rank), result);
@@ -38,6 +39,9 @@ pub fn reduce(
         Root::Here => {
             let receive = receive.ok_or_else(|| missing(name, "receive"))?;
             reduction.check(name, reduction.count, receive)?;
+            plan.note(|note| {
+                Sides::with_reduction(sides.with_root(note, root), reduction, receive)
+            });
             let out = plan.output(receive);
             plan.receive(sides.there(0), out);
         }
@@ -59,6 +63,7 @@ pub fn allreduce(
     let mut plan = Plan::new("MPI_Allreduce");
     reduction.check(plan.name(), reduction.count, send)?;
     reduction.check(plan.name(), reduction.count, receive)?;
+    plan.note(|note| Sides::with_reduction(note, reduction, send));
     let (own, out) = (plan.input(send), plan.output(receive));
     if let Some(result) = combined(sides, &mut plan, own, reduction) {
         plan.exchange(sides.there(0), result, sides.there(0), out);
@@ -84,6 +89,7 @@ pub fn reduce_scatter(
     sides.local().check_entries(name, counts.len())?;
     reduction.check(name, counts.iter().sum(), send)?;
     reduction.check(name, counts[sides.rank], receive)?;
+    plan.note(|note| Sides::with_reduction(note, reduction, send));
     let (own, out) = (plan.input(send), plan.output(receive));
     let Some(result) = combined(sides, &mut plan, own, reduction) else {
         plan.receive(0, out);

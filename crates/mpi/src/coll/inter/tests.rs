@@ -46,6 +46,7 @@ impl Case {
             size: self.size(who.side),
             remote: self.size(1 - who.side),
             crowded: self.setting.crowded,
+            is_first: who.side == 0,
         }
     }
 
@@ -392,6 +393,7 @@ fn a_root_that_is_no_remote_rank_is_refused() {
         size: 4,
         remote: 2,
         crowded: false,
+        is_first: true,
     };
     let class = bcast(&sides, None, Root::Rank(2)).unwrap_err().class();
     assert_eq!(class, ErrorClass::Root);

@@ -35,6 +35,10 @@ use crate::wire::{Ask, End, HEADER, Kind, Outcome};
 /// Transfers of so many bytes travel in the message that asks or answers.
 const SMALL: usize = DATA + HEAD - Ask::BYTES;
 
+/// Buffers that were looked at, of which so many are posted again whatever there is to be done: less than half of the fewest that
+/// there are.
+const MOST_UNPOSTED: usize = 12;
+
 /// How long a grant that is taken back waits for bytes on their way to somebody who does not take them.
 const REVOKING: Duration = Duration::from_secs(10);
 
@@ -53,7 +57,7 @@ pub struct Ofi {
     loopback: Loopback,
     /// What has arrived while a grant was taken back.
     arrived: VecDeque<(usize, usize)>,
-    /// Buffers that the provider had no room for.
+    /// Buffers that were looked at, and are posted again while nothing is there to be done, or when they are many.
     unposted: Vec<usize>,
     bell: Arc<NetworkBell>,
     /// Nothing has come since the provider said that one may sleep.
@@ -110,6 +114,8 @@ impl Ofi {
         let me = Peer(self.mail.me());
         let mut found = self.loopback.deliver(me, &mut self.signals, sink, budget);
         found += self.report(sink);
+        // Once for each look: what came with a message is handed on before anybody asks for more.
+        self.mail.device.ask();
         while found < budget {
             if self.portal.has_deferred() {
                 break;
@@ -119,7 +125,7 @@ impl Ofi {
                 found += 1;
                 continue;
             }
-            let Some(event) = self.mail.poll() else {
+            let Some(event) = self.mail.completion() else {
                 break;
             };
             self.handle(event, sink);
@@ -131,7 +137,8 @@ impl Ofi {
             found += liveness.look(&mut self.mail, &self.bell);
         }
         found += self.report(sink);
-        if !self.unposted.is_empty() {
+        // What has come is answered first.
+        if self.unposted.len() >= MOST_UNPOSTED || found == 0 && !self.unposted.is_empty() {
             self.post_again();
         }
         self.prepare_sleep(found);
@@ -163,20 +170,17 @@ impl Ofi {
         }
     }
 
-    #[cold]
+    /// Gives buffers back to the provider, as far as it has room for them.
     fn post_again(&mut self) {
-        let waiting = std::mem::take(&mut self.unposted);
-        for slot in waiting {
-            self.post_receive(slot);
-        }
-    }
-
-    #[inline]
-    fn post_receive(&mut self, slot: usize) {
-        if !self.mail.post_receive(slot) {
-            self.unposted.push(slot);
+        let mut unposted = std::mem::take(&mut self.unposted);
+        let refused = unposted
+            .iter()
+            .position(|slot| !self.mail.post_receive(*slot));
+        unposted.drain(..refused.unwrap_or(unposted.len()));
+        if !unposted.is_empty() {
             self.mail.note_full();
         }
+        self.unposted = unposted;
     }
 
     #[inline]
@@ -193,7 +197,7 @@ impl Ofi {
             Event::Received(slot, length) => self.arrived.push_back((slot, length)),
             Event::Sent(slot) => self.mail.sent(slot),
             Event::Transferred(slot) => self.serving.completed(slot, None, &mut self.mail),
-            Event::ReceiveFailed(slot) => self.post_receive(slot),
+            Event::ReceiveFailed(slot) => self.unposted.push(slot),
             Event::SendFailed(slot, reason) => self.mail.send_failed(slot, &reason),
             Event::TransferFailed(slot, reason) => {
                 self.serving.completed(slot, Some(&reason), &mut self.mail);
@@ -204,6 +208,14 @@ impl Ofi {
     /// Tells of losses, and ends what waited for them.
     #[inline]
     fn report(&mut self, sink: &mut dyn Sink) -> usize {
+        match self.mail.has_losses() {
+            true => self.report_losses(sink),
+            false => 0,
+        }
+    }
+
+    #[cold]
+    fn report_losses(&mut self, sink: &mut dyn Sink) -> usize {
         let losses = self.mail.take_losses();
         let mut found = losses.len();
         for (peer, reason) in losses {
@@ -234,7 +246,7 @@ impl Ofi {
                 );
             }
         }
-        self.post_receive(slot);
+        self.unposted.push(slot);
     }
 
     #[inline]
@@ -437,7 +449,8 @@ impl Ofi {
     fn wait_for_receivers(&mut self, token: Token) {
         let start = Instant::now();
         while self.serving.withdraw(token) {
-            match self.mail.poll() {
+            self.mail.device.ask();
+            match self.mail.completion() {
                 Some(event) => self.settle(event),
                 None => std::thread::yield_now(),
             }

@@ -364,10 +364,10 @@ impl Mail {
         self.device.post_receive(slot) == Outcome::Begun
     }
 
-    /// The next completion.
+    /// The next completion, of those that the device was told of when it last [asked](Device::ask).
     #[inline]
-    pub fn poll(&mut self) -> Option<Event> {
-        self.device.poll()
+    pub fn completion(&mut self) -> Option<Event> {
+        self.device.next()
     }
 
     /// A peer is out of reach. One that has said goodbye is no loss.
@@ -390,8 +390,13 @@ impl Mail {
         }
     }
 
-    /// Losses that were not reported yet.
+    /// Whether there are losses that were not reported yet.
     #[inline]
+    pub fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
+    /// Losses that were not reported yet.
     pub fn take_losses(&mut self) -> Vec<(u32, String)> {
         std::mem::take(&mut self.losses)
     }

@@ -194,6 +194,8 @@ pub struct Device {
     wait: Option<c_int>,
     read: [CqEntry; AT_ONCE],
     unread: std::ops::Range<usize>,
+    /// The queue has a failure to tell of.
+    has_failed: bool,
     _description: Description,
 }
 
@@ -357,6 +359,7 @@ impl Device {
                 len: 0,
             }; AT_ONCE],
             unread: 0..0,
+            has_failed: false,
             _description: description,
         };
         if device.registration.local {
@@ -446,7 +449,7 @@ impl Device {
 
     /// Whether it is safe to sleep on the descriptor now: nothing has come that it would not tell of.
     pub fn may_sleep(&mut self) -> bool {
-        if self.wait.is_none() || !self.unread.is_empty() {
+        if self.wait.is_none() || !self.unread.is_empty() || self.has_failed {
             return false;
         }
         let fabric = self.objects.fabric;
@@ -702,29 +705,35 @@ impl Device {
         Ok(registration)
     }
 
-    /// The next completion, if there is one. Moves the provider's own work along.
+    /// Asks the provider once for completions, unless some of the last answer are left; it does its own work meanwhile, which
+    /// over the kernel's network is a system call or two.
     #[inline]
-    pub fn poll(&mut self) -> Option<Event> {
-        loop {
-            if self.unread.is_empty() {
-                let queue = self.objects.queue;
-                let read = self.read.as_mut_ptr();
-                // SAFETY: the queue is open; at most so many entries are written.
-                let count = unsafe { ((*(*queue).ops).read)(queue, read, AT_ONCE) };
-                match usize::try_from(count) {
-                    Ok(count) => self.unread = 0..count.min(AT_ONCE),
-                    Err(_) if count == -EAVAIL => match self.failure()? {
-                        Some(event) => return Some(event),
-                        None => continue,
-                    },
-                    Err(_) => return None,
-                }
-            }
-            let index = self.unread.next()?;
+    pub fn ask(&mut self) {
+        if !self.unread.is_empty() {
+            return;
+        }
+        let queue = self.objects.queue;
+        let read = self.read.as_mut_ptr();
+        // SAFETY: the queue is open; at most so many entries are written.
+        let count = unsafe { ((*(*queue).ops).read)(queue, read, AT_ONCE) };
+        match usize::try_from(count) {
+            Ok(count) => self.unread = 0..count.min(AT_ONCE),
+            Err(_) => self.has_failed = count == -EAVAIL,
+        }
+    }
+
+    /// The next completion of the last answer.
+    #[inline]
+    pub fn next(&mut self) -> Option<Event> {
+        while let Some(index) = self.unread.next() {
             let entry = self.read[index];
             if let Some(event) = self.event(entry.op_context, entry.len) {
                 return Some(event);
             }
+        }
+        match self.has_failed {
+            true => self.failure(),
+            false => None,
         }
     }
 
@@ -740,9 +749,10 @@ impl Device {
         })
     }
 
-    /// What the queue says has failed: nothing, after all; or something of no slot; or of this one.
+    /// What the queue says has failed, if that is an operation of a slot.
     #[cold]
-    fn failure(&mut self) -> Option<Option<Event>> {
+    fn failure(&mut self) -> Option<Event> {
+        self.has_failed = false;
         let mut entry = CqErrEntry {
             op_context: ptr::null_mut(),
             flags: 0,
@@ -781,13 +791,13 @@ impl Device {
             true => error,
             false => format!("{error} ({said})"),
         };
-        let event = self.event(entry.op_context, 0);
-        Some(event.map(|event| match event {
+        let event = self.event(entry.op_context, 0)?;
+        Some(match event {
             Event::Received(slot, _) => Event::ReceiveFailed(slot),
             Event::Sent(slot) => Event::SendFailed(slot, reason),
             Event::Transferred(slot) => Event::TransferFailed(slot, reason),
             other => other,
-        }))
+        })
     }
 
     /// Closes the endpoint: nothing is under way in any memory from then on, whose registrations may end. Not to be used

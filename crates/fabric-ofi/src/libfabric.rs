@@ -10,6 +10,7 @@
 
 pub mod bounce;
 pub mod device;
+mod dispositions;
 pub mod infos;
 mod layout;
 pub mod library;

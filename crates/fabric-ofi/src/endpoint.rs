@@ -43,6 +43,9 @@ const MOST_UNPOSTED: usize = 12;
 /// How long a rank that leaves tries to hand over what it has promised to send.
 const FAREWELL: Duration = Duration::from_secs(5);
 
+/// How long it tries that with those alone that have said goodbye: they may be gone, which the provider does not tell.
+const PARTING: Duration = Duration::from_millis(250);
+
 /// One rank's endpoint of a job over libfabric.
 pub struct Ofi {
     mail: Mail,
@@ -253,6 +256,9 @@ impl Drop for Ofi {
         self.farewell();
         // What was taken has to leave; nobody asks who has read it, for that may be nobody any more.
         while !self.mail.has_left() && start.elapsed() < FAREWELL {
+            if start.elapsed() >= PARTING && self.mail.has_left_but_for_the_gone() {
+                break;
+            }
             if self.look(&mut Nobody, 64) == 0 {
                 let bell = self.bell.clone();
                 let ticket = bell.prepare();

@@ -344,6 +344,15 @@ impl Mail {
         self.free.len() == self.held_for.len() && self.listed.is_empty()
     }
 
+    /// Whether all has left but for peers that have said goodbye: they may be gone, and need nothing more.
+    pub fn has_left_but_for_the_gone(&self) -> bool {
+        let is_over = |peer: u32| self.link_ref(peer).is_none_or(|link| link.is_over);
+        let is_held = |slot: &usize| !self.free.contains(slot);
+        let held = (0..self.held_for.len()).filter(is_held);
+        held.map(|slot| self.held_for[slot]).all(is_over)
+            && self.listed.iter().all(|peer| is_over(*peer))
+    }
+
     /// Takes note of the completion of a message.
     #[inline]
     pub fn sent(&mut self, slot: usize) {

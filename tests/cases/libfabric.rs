@@ -84,6 +84,24 @@ fn a_killed_rank_is_named() {
     }
 }
 
+/// Libraries that libfabric is linked with set handlers as they are loaded, which write a file beside the program.
+#[test]
+fn handlers_of_the_program_stay_and_nothing_is_left_behind() {
+    if !has_libfabric() {
+        return;
+    }
+    let program = build("tests/programs/own_signals.c", &["-pthread"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut start = tool("mpiexec");
+    start
+        .current_dir(folder.path())
+        .args(["--fabric", "ofi:tcp"]);
+    let ended = run(start.args(["-n", "2"]).arg(program), LIMIT);
+    assert_eq!(ended.code(), Some(128 + 15), "{ended:?}");
+    let left = std::fs::read_dir(folder.path()).expect("there").count();
+    assert_eq!(left, 0, "{ended:?}");
+}
+
 fn fails(environment: &[(&str, &str)], options: &[&str], said: &[&str]) {
     let program = build("tests/programs/ring.c", &["-pthread"]);
     let mut start = tool("mpiexec");

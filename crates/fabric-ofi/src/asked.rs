@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use weft_fabric::{FabricError, Operation, Peer, Region, Result};
 
-use crate::libfabric::device::Registration;
+use crate::libfabric::registration::Registration;
 use crate::wire::Outcome;
 
 /// Transfers that one peer was asked for, at most.

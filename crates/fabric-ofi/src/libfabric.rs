@@ -1,15 +1,25 @@
 //! libfabric's library, opened at run time: the only place of this crate that calls it.
 //!
 //! ```text
-//!   layout    its structures and tables of functions, as far as they are used
-//!   library   the library itself: the functions that it exports
-//!   infos     what it offers: a list of descriptions of endpoints
-//!   device    one endpoint with its completion queue, address table and buffers
-//!   bounce    memory that a transfer reads into first
+//!   layout         its structures and tables of functions, as far as they are used
+//!   library        the library itself: the functions that it exports
+//!   dispositions   handlers of signals, which loading it must not change
+//!   infos          what it offers: a list of descriptions of endpoints
+//!   device         one endpoint, of …
+//!     objects      … what the library has opened for it
+//!     slots        … buffers and contexts of what is under way
+//!     completions  … what the queue has told of
+//!     registration … memory that the network card may reach
+//!   bounce         memory that a transfer reads into first
 //! ```
 
 pub mod bounce;
+mod completions;
 pub mod device;
+mod dispositions;
 pub mod infos;
 mod layout;
 pub mod library;
+mod objects;
+pub mod registration;
+pub mod slots;

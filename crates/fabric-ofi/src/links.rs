@@ -9,7 +9,7 @@ use crate::libfabric::device::Address;
 use crate::wire::{End, Header, Kind};
 
 /// Counted messages to one peer that it has not acknowledged, at most.
-pub const WINDOW: u32 = 32;
+pub const WINDOW: u32 = 128;
 
 /// So many processed messages are acknowledged without being asked.
 const OFTEN: u32 = WINDOW / 4;

@@ -344,6 +344,15 @@ impl Mail {
         self.free.len() == self.held_for.len() && self.listed.is_empty()
     }
 
+    /// Whether all has left but for peers that have said goodbye: they may be gone, and need nothing more.
+    pub fn has_left_but_for_the_gone(&self) -> bool {
+        let is_over = |peer: u32| self.link_ref(peer).is_none_or(|link| link.is_over);
+        let is_held = |slot: &usize| !self.free.contains(slot);
+        let held = (0..self.held_for.len()).filter(is_held);
+        held.map(|slot| self.held_for[slot]).all(is_over)
+            && self.listed.iter().all(|peer| is_over(*peer))
+    }
+
     /// Takes note of the completion of a message.
     #[inline]
     pub fn sent(&mut self, slot: usize) {
@@ -364,10 +373,10 @@ impl Mail {
         self.device.post_receive(slot) == Outcome::Begun
     }
 
-    /// The next completion.
+    /// The next completion, of those that the device was told of when it last [asked](Device::ask).
     #[inline]
-    pub fn poll(&mut self) -> Option<Event> {
-        self.device.poll()
+    pub fn completion(&mut self) -> Option<Event> {
+        self.device.next()
     }
 
     /// A peer is out of reach. One that has said goodbye is no loss.
@@ -390,8 +399,13 @@ impl Mail {
         }
     }
 
-    /// Losses that were not reported yet.
+    /// Whether there are losses that were not reported yet.
     #[inline]
+    pub fn has_losses(&self) -> bool {
+        !self.losses.is_empty()
+    }
+
+    /// Losses that were not reported yet.
     pub fn take_losses(&mut self) -> Vec<(u32, String)> {
         std::mem::take(&mut self.losses)
     }

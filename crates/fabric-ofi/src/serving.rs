@@ -12,7 +12,8 @@
 use weft_fabric::{Region, Token};
 
 use crate::libfabric::bounce::Bounce;
-use crate::libfabric::device::{Access, Outcome as Posted, Registration, RemoteMemory};
+use crate::libfabric::device::Outcome as Posted;
+use crate::libfabric::registration::{Access, Registration, RemoteMemory};
 use crate::links::Answer;
 use crate::mail::Mail;
 use crate::wire::{End, Outcome};

@@ -9,6 +9,8 @@
 //!
 //! Little endian. All kinds but [`Kind::Ack`] are counted: they take a credit, and are acknowledged.
 
+use weft_fabric_tcp::wire::{u32_at, u64_at};
+
 /// Bytes before the body.
 pub const HEADER: usize = 24;
 
@@ -200,21 +202,6 @@ impl End {
             outcome,
         })
     }
-}
-
-/// The four bytes at `place`, which is within.
-#[inline]
-fn u32_at<const N: usize>(bytes: &[u8; N], place: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[place..place + 4]);
-    u32::from_le_bytes(word)
-}
-
-#[inline]
-fn u64_at<const N: usize>(bytes: &[u8; N], place: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[place..place + 8]);
-    u64::from_le_bytes(word)
 }
 
 #[cfg(test)]

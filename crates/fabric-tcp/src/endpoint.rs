@@ -17,8 +17,7 @@ use std::time::Duration;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
-    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token,
-    Traffic, Uses,
+    Rights, SharedBytes, SignalTable, Sink, SyncKey, Token, Traffic, Uses, without_shared_memory,
 };
 use weft_secure::{Key, Refusals};
 
@@ -463,35 +462,8 @@ impl<N: Network> Fabric for Tcp<N> {
         self.signals.forget(key);
     }
 
-    /// Hosts have no memory in common, and ranks of one host a fabric of their own.
-    fn shares_memory(&self, _peer: Peer) -> bool {
-        false
-    }
-
-    fn allocate_shared(&mut self, _length: usize) -> Result<SharedBlock> {
-        Err(FabricError::NotShared { peer: self.me() })
-    }
-
-    fn release_shared(&mut self, _key: SharedKey) -> bool {
-        false
-    }
-
-    fn attach_shared(
-        &mut self,
-        peer: Peer,
-        _key: SharedKey,
-        _length: usize,
-    ) -> Result<SharedMemory> {
-        self.peers.check(peer)?;
-        Err(FabricError::NotShared { peer })
-    }
-
-    /// No peer waits for what is stored here.
-    fn is_asleep(&mut self, _peer: Peer) -> bool {
-        false
-    }
-
-    fn wake(&mut self, _peer: Peer) {}
+    // Hosts have no memory in common, and ranks of one host a fabric of their own.
+    without_shared_memory!(self, peer => self.peers.check(peer));
 
     /// What the other kernels have acknowledged arrives also if this process is gone.
     fn is_flushed(&mut self) -> bool {

@@ -405,6 +405,7 @@ pub fn message(body: &[u8]) -> Result<(&Head, &[u8]), Malformed> {
 }
 
 /// The number at a place that exists.
+#[inline]
 pub fn u32_at(bytes: &[u8], start: usize) -> u32 {
     bytes[start..start + 4]
         .try_into()
@@ -412,6 +413,7 @@ pub fn u32_at(bytes: &[u8], start: usize) -> u32 {
 }
 
 /// The number at a place that exists.
+#[inline]
 pub fn u64_at(bytes: &[u8], start: usize) -> u64 {
     bytes[start..start + 8]
         .try_into()

@@ -35,6 +35,42 @@ pub struct SharedBlock {
     pub memory: SharedMemory,
 }
 
+/// The answers of a fabric whose members have no memory in common. To be used within an `impl Fabric`; `$check` answers the error
+/// of a peer that there is not, or that is lost.
+#[macro_export]
+macro_rules! without_shared_memory {
+    ($this:ident, $peer:ident => $check:expr) => {
+        fn shares_memory(&$this, _: $crate::Peer) -> bool {
+            false
+        }
+
+        fn allocate_shared(&mut $this, _: usize) -> $crate::Result<$crate::SharedBlock> {
+            Err($crate::FabricError::NotShared { peer: $crate::Fabric::me($this) })
+        }
+
+        fn release_shared(&mut $this, _: $crate::SharedKey) -> bool {
+            false
+        }
+
+        fn attach_shared(
+            &mut $this,
+            $peer: $crate::Peer,
+            _: $crate::SharedKey,
+            _: usize,
+        ) -> $crate::Result<$crate::SharedMemory> {
+            $check?;
+            Err($crate::FabricError::NotShared { peer: $peer })
+        }
+
+        /// No peer waits for what is stored here.
+        fn is_asleep(&mut $this, _: $crate::Peer) -> bool {
+            false
+        }
+
+        fn wake(&mut $this, _: $crate::Peer) {}
+    };
+}
+
 /// Checks how much of a block is asked for.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ class Weft(Package):
 
     provides("mpi@5")
     depends_on("c", type="build")
-    depends_on("rust@1.90:", type="build")
+    depends_on("rust@1.95:", type="build")
     depends_on("hwloc@2", type="run")  # opened at run time; not needed
 
     def install(self, spec, prefix):

@@ -2,7 +2,8 @@
 
 use weft_fabric::Region;
 
-use super::device::{Access, Device, Registration};
+use super::device::Device;
+use super::registration::{Access, Registration};
 
 /// A buffer for one transfer at a time.
 pub struct Bounce {

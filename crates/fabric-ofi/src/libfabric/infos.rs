@@ -5,6 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::{self, NonNull};
 
+use super::dispositions;
 use super::layout::{
     ADDRESS_SOCKADDR_IN, ADDRESS_SOCKADDR_IN6, EP_RDM, Info, MODE_CONTEXT, MODE_CONTEXT2,
     MR_ALLOCATED, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND,
@@ -108,17 +109,20 @@ pub fn usable(
         None => (ptr::null(), 0),
     };
     let mut first = ptr::null_mut();
-    // SAFETY: the hints are a description of the library's own making; the texts end; a list is written, or nothing.
-    let answer = unsafe {
-        (library.get_info)(
-            VERSION,
-            node,
-            ptr::null(),
-            flags,
-            hints.as_ptr(),
-            &raw mut first,
-        )
-    };
+    // The first question loads the providers.
+    let answer = dispositions::kept(|| {
+        // SAFETY: the hints are a description of the library's own making; the texts end; a list is written, or nothing.
+        unsafe {
+            (library.get_info)(
+                VERSION,
+                node,
+                ptr::null(),
+                flags,
+                hints.as_ptr(),
+                &raw mut first,
+            )
+        }
+    });
     let mut found = Vec::new();
     if answer != 0 {
         return found;

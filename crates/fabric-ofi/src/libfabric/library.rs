@@ -4,6 +4,7 @@ use std::ffi::{CStr, CString, c_int, c_void};
 use std::fmt;
 use std::sync::OnceLock;
 
+use super::dispositions;
 use super::layout::{DupInfo, FreeInfo, GetInfo, GetVersion, OpenFabric, StrError, VERSION};
 
 /// The name of the library.
@@ -63,7 +64,8 @@ impl Library {
         };
         let file = CString::new(name).map_err(|_| unusable("is no name of a file".into()))?;
         // SAFETY: a name that ends; the library's initialisers are those of a library that any program may open.
-        let library = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let load = || unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        let library = dispositions::kept(load);
         if library.is_null() {
             return Err(unusable("cannot be opened".to_owned() + &last_error()));
         }

@@ -1,0 +1,113 @@
+//! Messages of the endpoint: what has come, and who hears of it; what is sent.
+
+use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
+
+use super::Ofi;
+use super::transfers::SMALL;
+use crate::wire::{Ask, End, HEADER, Kind, Outcome};
+
+impl Ofi {
+    /// Handles a message, and gives its buffer back.
+    #[inline]
+    pub(super) fn receive(&mut self, slot: usize, length: usize, sink: &mut dyn Sink) {
+        if let Some(header) = self.mail.admit(slot, length) {
+            let understood = self.understand(header.from, header.kind, (slot, length), sink);
+            if understood.is_none() {
+                self.mail.lose(
+                    header.from,
+                    "it sent a message that makes no sense; all ranks must run the same release"
+                        .into(),
+                );
+            }
+        }
+        self.unposted.push(slot);
+    }
+
+    #[inline]
+    pub(super) fn understand(
+        &mut self,
+        from: u32,
+        kind: Kind,
+        (slot, length): (usize, usize),
+        sink: &mut dyn Sink,
+    ) -> Option<()> {
+        let body = &self.mail.device.received(slot, length)[HEADER..];
+        let peer = Peer(from);
+        match kind {
+            Kind::Message => {
+                let (head, data) = body.split_first_chunk::<HEAD>()?;
+                sink.message(peer, head, SharedBytes::of(data));
+            }
+            Kind::Signal => {
+                let key = SyncKey(u64::from_le_bytes(body.try_into().ok()?));
+                self.signals.arrive(peer, key);
+                sink.signalled(peer, key);
+            }
+            Kind::Data => {
+                let (number, bytes) = body.split_first_chunk::<4>()?;
+                let number = u32::from_le_bytes(*number);
+                let transfer = self.asked.get(number, from)?;
+                if transfer.put || bytes.len() != transfer.region.len() {
+                    return None;
+                }
+                transfer.region.copy_from_slice(bytes);
+                self.end(from, number, Outcome::Done, sink);
+            }
+            Kind::End => {
+                let end = End::parse(body)?;
+                self.asked.get(end.number, from)?;
+                self.end(from, end.number, end.outcome, sink);
+            }
+            Kind::Ask => {
+                let (ask, data) = Ask::parse(body)?;
+                let small = ask.length <= SMALL as u64;
+                let carried = if ask.put && small { ask.length } else { 0 };
+                if data.len() as u64 != carried {
+                    return None;
+                }
+                let data = data.to_vec();
+                self.open(peer, &ask, data);
+            }
+            Kind::Goodbye | Kind::Ack => return body.is_empty().then_some(()),
+        }
+        Some(())
+    }
+
+    /// A transfer of ours has ended.
+    pub(super) fn end(&mut self, from: u32, number: u32, outcome: Outcome, sink: &mut dyn Sink) {
+        if let Some(mut transfer) = self.asked.remove(number) {
+            // Nobody reaches the memory from here on.
+            transfer.registration = None;
+            if let Some(link) = self.mail.link(from) {
+                link.asks = link.asks.saturating_sub(1);
+            }
+            sink.transfer_completed(transfer.operation, transfer.result(outcome));
+        }
+    }
+
+    /// Who was refused may sleep without another look.
+    #[inline]
+    pub(super) fn retry_soon(&mut self) {
+        if self.mail.take_full() {
+            self.bell.sleep_shortly();
+        }
+    }
+
+    /// Sends a message of the mailbox or the sync.
+    #[inline]
+    pub(super) fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+        let posted = self.mail.post(to, kind, parts);
+        if posted == Ok(Posted::Retry) {
+            self.retry_soon();
+        }
+        posted
+    }
+
+    /// Another thread of this rank may sleep for what the rank sends to itself.
+    pub(super) fn ring_for_oneself(&self, posted: Posted) -> Posted {
+        if posted == Posted::Done {
+            self.bell.ring();
+        }
+        posted
+    }
+}

@@ -1,0 +1,147 @@
+//! Packages, tried with the tools that are here.
+
+use super::*;
+
+/// What Environment Modules would do with the module file, where there is Tcl to ask.
+#[test]
+fn a_module_names_the_installation_that_it_lies_in() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = folder.path().canonicalize().expect("it is there");
+    lay_out(&prefix).expect("laid out");
+    let file = prefix.join("share/modulefiles/weft").join(VERSION);
+    let script = prefix.join("ask.tcl");
+    let commands = "foreach name {module-whatis conflict prepend-path} { proc $name args \"puts {$name}; puts \\$args\" }\n";
+    let place = format!("set ModulesCurrentModulefile {{{}}}\n", file.display());
+    let text = format!("{commands}{place}source $ModulesCurrentModulefile\n");
+    fs::write(&script, text).expect("written");
+    let Ok(asked) = Command::new("tclsh").arg(&script).output() else {
+        return;
+    };
+    let said = String::from_utf8_lossy(&asked.stdout).into_owned();
+    assert!(asked.status.success(), "{asked:?}");
+    for (name, place) in [
+        ("PATH", "bin"),
+        ("LD_LIBRARY_PATH", "lib"),
+        ("CMAKE_PREFIX_PATH", ""),
+    ] {
+        let wanted = format!("{name} {}", prefix.join(place).display());
+        let wanted = wanted.trim_end_matches('/');
+        assert!(said.lines().any(|line| line == wanted), "{wanted}: {said}");
+    }
+}
+
+/// Spack is not asked: the recipe is Python, and wants the compiler that the workspace wants.
+#[test]
+fn the_recipe_of_spack_wants_what_the_workspace_wants() {
+    let root = root().expect("a workspace");
+    let read = |name: &str| fs::read_to_string(root.join(name)).expect(name);
+    let recipe = read("packaging/spack/weft/package.py");
+    let workspace = read("Cargo.toml");
+    let quoted = |line: &str| line.split('"').nth(1).map(str::to_owned);
+    let version = workspace
+        .lines()
+        .find(|line| line.starts_with("rust-version"));
+    let version = version.and_then(quoted).expect("a version");
+    assert!(
+        recipe.contains(&format!("\"rust@{version}:\"")),
+        "{version}: {recipe}"
+    );
+    let compile = "import ast, sys; ast.parse(sys.argv[1])";
+    if let Ok(ended) = Command::new("python3")
+        .args(["-c", compile, &recipe])
+        .output()
+    {
+        assert!(ended.status.success(), "{ended:?}");
+    }
+}
+
+/// What the image is made of is in an installation.
+#[test]
+fn the_image_runs_what_is_installed() {
+    let root = root().expect("a workspace");
+    let image =
+        fs::read_to_string(root.join("packaging/container/Containerfile")).expect("a recipe");
+    let steps = [
+        "FROM ",
+        "COPY . /opt/weft",
+        "ENV PATH=/opt/weft/bin:$PATH",
+        "RUN [\"mpiexec\"",
+    ];
+    let places = steps.map(|step| image.find(&format!("\n{step}")).expect(step));
+    assert!(places.is_sorted(), "{image}");
+}
+
+/// An installation that was moved is found where it is, by pkg-config and CMake, if those are here.
+#[test]
+fn other_tools_find_an_installation_where_it_lies() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let prefix = folder.path().join("prefix");
+    lay_out(&prefix).expect("laid out");
+    for (_, file) in FILES {
+        let file = prefix.join(file.replace("@VERSION@", VERSION));
+        let text = fs::read_to_string(&file).expect("it is there");
+        assert!(!text.contains("@VERSION@"), "{}", file.display());
+    }
+    let moved = folder.path().join("moved");
+    fs::rename(&prefix, &moved).expect("moved");
+    let pkg_config = Command::new("pkg-config")
+        .env("PKG_CONFIG_PATH", moved.join("lib/pkgconfig"))
+        .args(["--cflags", "--libs", "weft"])
+        .output();
+    if let Ok(found) = pkg_config {
+        let text = String::from_utf8_lossy(&found.stdout).into_owned();
+        assert!(
+            text.contains("-lmpi_abi") && text.contains("moved"),
+            "{found:?}"
+        );
+    }
+    let project = folder.path().join("project");
+    fs::create_dir(&project).expect("a folder");
+    let list = "cmake_minimum_required(VERSION 3.13)\nproject(x NONE)\nfind_package(Weft REQUIRED)\n\
+                get_target_property(where Weft::MPI IMPORTED_LOCATION)\nmessage(STATUS \"at ${where}\")\n";
+    fs::write(project.join("CMakeLists.txt"), list).expect("written");
+    let cmake = Command::new("cmake")
+        .arg(format!("-DCMAKE_PREFIX_PATH={}", moved.display()))
+        .args(["-S", ".", "-B", "build"])
+        .current_dir(&project)
+        .output();
+    if let Ok(found) = cmake {
+        let text = String::from_utf8_lossy(&found.stdout).into_owned();
+        let place = moved.join("lib/libmpi_abi.so.1");
+        assert!(
+            text.contains(&format!("at {}", place.display())),
+            "{found:?}"
+        );
+    }
+}
+
+/// Whatever --help shows has its line in the manual and its word in the completions.
+#[test]
+fn pages_and_completions_have_all_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    lay_out(folder.path()).expect("laid out");
+    let read = |name: &str| fs::read_to_string(folder.path().join(name)).expect(name);
+    let manual = read("share/man/man1/mpiexec.1");
+    let bash = read("share/bash-completion/completions/mpiexec");
+    let (zsh, fish) = (
+        read("share/zsh/site-functions/_mpiexec"),
+        read("share/fish/vendor_completions.d/mpiexec.fish"),
+    );
+    for option in ["bind-to", "timeout", "hosts", "tag-output"] {
+        assert!(manual.contains(&roff(&format!("--{option}"))), "{option}");
+        assert!(bash.contains(&format!("--{option}")), "{option}");
+        assert!(zsh.contains(&format!("'--{option}[")), "{option}");
+        assert!(fish.contains(&format!("-l '{option}'")), "{option}");
+    }
+    if let Ok(read) = Command::new("bash")
+        .arg("-n")
+        .arg(
+            folder
+                .path()
+                .join("share/bash-completion/completions/mpiexec"),
+        )
+        .status()
+    {
+        assert!(read.success(), "{bash}");
+    }
+}

@@ -54,6 +54,7 @@ pub fn init() -> Result<Environment> {
         services,
         launcher,
     } = Runtime::join(launcher).map_err(|error| failed(error.to_string()))?;
+    process.let_threads_call_at_once();
     launcher.initialised();
     let launcher: Arc<dyn bootstrap::Launcher> = Arc::from(launcher);
     let told = Arc::clone(&launcher);

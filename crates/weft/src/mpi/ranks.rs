@@ -97,6 +97,7 @@ impl Drop for Leaving<'_> {
 
 fn as_rank<R>(endpoint: Local, job: Job, work: &(impl Fn(Communicator) -> R + Sync)) -> R {
     let process = Process::new(Box::new(endpoint));
+    process.let_threads_call_at_once();
     let state = RankState::new(Arc::clone(&process), job);
     let _leaving = Leaving(&state);
     let world = Handle::predefined(process.world(), Arc::clone(&state));
@@ -111,12 +112,37 @@ fn as_rank<R>(endpoint: Local, job: Job, work: &(impl Fn(Communicator) -> R + Sy
 mod tests {
     use std::panic::catch_unwind;
 
+    use super::*;
     use crate::mpi::{self, Any, ErrorClass};
 
     fn text(work: impl Fn(mpi::Communicator) -> mpi::Result<()> + Sync) -> String {
         let work = std::panic::AssertUnwindSafe(work);
         let panic = catch_unwind(|| mpi::test(3, &*work)).unwrap_err();
         *panic.downcast::<String>().expect("a text")
+    }
+
+    /// Communicators are divided among engines, each of which counts for itself.
+    #[test]
+    fn what_a_rank_has_counted_is_of_all_its_engines() {
+        let worlds = Arc::new(Mutex::new(Worlds::new(2, 0)));
+        let rank = |world: Communicator| {
+            let variables = world.performance_variables();
+            for communicator in [(); 4].map(|()| world.duplicate().unwrap()) {
+                let before = variables.messages_sent();
+                if world.rank() == 0 {
+                    communicator.send(&1_u64, 1, 0).unwrap();
+                    assert_eq!(variables.messages_sent(), before + 1);
+                } else {
+                    communicator.receive::<u64>(0, 0).unwrap();
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for endpoint in Local::group_with_channels(2, 2) {
+                let job = Job::Threads(Arc::clone(&worlds));
+                scope.spawn(move || as_rank(endpoint, job, &rank));
+            }
+        });
     }
 
     #[test]

@@ -8,7 +8,7 @@ use weft_mpi::counters::{Counters, Traffic};
 
 use super::communicator::PointToPoint;
 
-/// Performance variables of one rank, over all its communicators. Each is read by a few loads, while the rank goes on: two of them
+/// Performance variables of one rank, over all its communicators. Each is read by loads alone, while the rank goes on: two of them
 /// may be of different moments. Counts go up and never down; what is of interest is their difference.
 ///
 /// ```
@@ -48,29 +48,31 @@ impl PointToPoint {
 }
 
 impl PerformanceVariables {
-    fn counters(&self) -> &Counters {
-        self.process.counters()
+    /// Of all engines together.
+    fn counters(&self) -> Counters {
+        Counters::sum(self.process.all_counters())
     }
 
-    fn sent(&self) -> [&Traffic; 3] {
+    fn sent(&self, what: impl Fn(&Traffic) -> u64) -> u64 {
         let counters = self.counters();
-        [
+        let protocols = [
             counters.eager(),
             counters.eager_synchronous(),
             counters.rendezvous(),
-        ]
+        ];
+        protocols.into_iter().map(what).sum()
     }
 
     /// Messages sent, those of collectives included.
     #[must_use]
     pub fn messages_sent(&self) -> u64 {
-        self.sent().iter().map(|sent| sent.messages.get()).sum()
+        self.sent(|sent| sent.messages.get())
     }
 
     /// Bytes of their data.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
-        self.sent().iter().map(|sent| sent.bytes.get()).sum()
+        self.sent(|sent| sent.bytes.get())
     }
 
     /// Messages received.

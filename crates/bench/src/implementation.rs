@@ -49,6 +49,8 @@ pub struct Implementation {
     over_tcp: bool,
     /// … by libfabric's provider tcp.
     over_libfabric: bool,
+    /// The libfabric that ours loads then; if none is named, the one that is installed.
+    libfabric: Option<PathBuf>,
     /// … encrypted.
     encrypted: bool,
     /// What else the launcher is told.
@@ -91,6 +93,7 @@ impl Implementation {
             program,
             over_tcp: false,
             over_libfabric: false,
+            libfabric: None,
             encrypted: false,
             options: &[],
             hosts: None,
@@ -106,14 +109,23 @@ impl Implementation {
         }
     }
 
-    /// The same, told to use libfabric's provider tcp between ranks of one host. Ours loads the library that is installed, or the
-    /// one that a peer brings, by `WEFT_LIBFABRIC`.
+    /// The same, told to use libfabric's provider tcp between ranks of one host. Ours loads the first library that any of `all` brings,
+    /// so that what is compared is what is done with it; else the one that is installed.
     #[must_use]
-    pub fn over_libfabric(&self) -> Option<Implementation> {
-        Some(Implementation {
+    pub fn over_libfabric(&self, all: &[Implementation]) -> Implementation {
+        Implementation {
             over_libfabric: true,
+            libfabric: all.iter().find_map(Implementation::libfabric_of_its_own),
             ..self.clone()
-        })
+        }
+    }
+
+    /// The libfabric that comes with it.
+    fn libfabric_of_its_own(&self) -> Option<PathBuf> {
+        ["lib/mpich", "lib/openmpi", "lib"]
+            .map(|folder| self.prefix.join(folder).join("libfabric.so.1"))
+            .into_iter()
+            .find(|library| library.exists())
     }
 
     /// The same, told to encrypt it, too, where that is known how.
@@ -195,7 +207,12 @@ impl Implementation {
         }
         if self.over_libfabric {
             match (self.role, self.launcher) {
-                (Role::Ours, _) => command.args(["--fabric", "ofi:tcp"]),
+                (Role::Ours, _) => {
+                    if let Some(library) = &self.libfabric {
+                        command.env("WEFT_LIBFABRIC", library);
+                    }
+                    command.args(["--fabric", "ofi:tcp"])
+                }
                 (_, Launcher::OpenMpi) => command
                     .args(["--mca", "pml", "cm", "--mca", "mtl", "ofi"])
                     .args(["--mca", "mtl_ofi_provider_include", "tcp"])

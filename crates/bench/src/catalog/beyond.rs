@@ -59,7 +59,8 @@ pub fn experiments() -> Vec<Experiment> {
             chart: Chart::Line,
             notes: &[
                 "Half of a round trip. Both ranks on this host, told to talk by libfabric's provider tcp (loopback): Weft by \
-                 --fabric ofi:tcp, MPICH by MPIR_CVAR_NOLOCAL=1 and FI_PROVIDER=tcp, Open MPI by its mtl ofi.",
+                 --fabric ofi:tcp, MPICH by MPIR_CVAR_NOLOCAL=1 and FI_PROVIDER=tcp, Open MPI by its mtl ofi. Where a peer brings a \
+                 libfabric, Weft loads that one (WEFT_LIBFABRIC).",
                 "TCP: the same without libfabric, by Weft's own use of sockets (--fabric tcp).",
             ],
             plan: ofi_latency,

@@ -249,6 +249,24 @@ impl<'a, T, K: Kernel> Guard<'a, T, K> {
         self.biased.is_contended()
     }
 
+    /// Whether another one's turn is due, and it waits for a place where nothing is half done.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.held.as_ref().is_some_and(Held::is_due)
+    }
+
+    /// Lets go of it where nothing is half done: see [`Guard::pass_on`](crate::lock::Guard::pass_on).
+    #[cold]
+    pub fn pass_on(mut self) {
+        if let Some(held) = self.held.take() {
+            self.biased.holder.store(0, Ordering::Relaxed);
+            // Not by the bias, so there is nothing else to give back.
+            core::mem::forget(self);
+            held.pass_on();
+        }
+    }
+
     /// Whether one thread alone has ever taken it.
     #[must_use]
     pub fn is_by_bias(&self) -> bool {

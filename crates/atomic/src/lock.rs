@@ -6,6 +6,7 @@
 //!   taken      how often the lock was taken; `slow_takes`: of these, by a thread of the slow path
 //!   slow_at    `taken` at the last of these
 //!   awake      how many of those that wait do not sleep
+//!   due        one who waits has waited for as long as a turn lasts
 //!   offered    the holder has let go so that another one may have it
 //!   bell       where they sleep
 //! ```
@@ -20,6 +21,11 @@
 //! waiter that comes soon (counted in turns, not in time) after another waiter had its turn looks only
 //! now and then; one that comes to a lock that is seldom contended looks at once. A holder that wants to
 //! be relieved says so by [`hand_over`](Guard::hand_over), which waiters watch on a line of its own.
+//!
+//! A turn that ends in the middle of something leaves the next one to work around what is half done. So a waiter says
+//! first that its turn is due, and a holder that comes to a place where nothing is half done [passes the lock
+//! on](Guard::pass_on); only if nobody does so before its next look does the waiter take it wherever it is free. A lock that
+//! nobody has taken since the last look it takes at once.
 //! All of this is advice: it changes when a waiter looks, not what it may do.
 //!
 //! # Why a waiter is not forgotten
@@ -43,11 +49,15 @@ use crate::{
     AtomicU32, CacheLine, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now,
 };
 
-/// Pauses, some 20 ns each, between two looks of a patient waiter: long enough for some hundred short turns.
+/// Pauses, 13 to 45 ns each, between two looks of a patient waiter.
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1024 };
 
+/// Looks of a patient waiter until its turn is due: long enough that what the other one does meanwhile costs a multiple of
+/// fetching what it leaves.
+const LOOKS_UNTIL_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
+
 /// Looks of a patient waiter before it sleeps; it lets others run after each.
-const LOOKS: u32 = if cfg!(loom) { 1 } else { 16 };
+const LOOKS: u32 = if cfg!(loom) { 2 } else { 16 };
 
 /// Looks of another waiter before it sleeps: about half a microsecond, more than a short critical section
 /// takes, little against the microsecond and more of a sleep.
@@ -55,6 +65,9 @@ const SPINS: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// A lock that was taken less often than this since the last turn of a waiter is contended all the time.
 const SELDOM: u32 = 32;
+
+/// Looks of one who has passed it on, until whoever watches for that has taken it.
+const PASSING: u32 = if cfg!(loom) { 1 } else { 50 };
 
 /// How often one who hands over lets others run before taking the lock again regardless.
 const COURTESY: u32 = if cfg!(loom) { 2 } else { 100 };
@@ -77,6 +90,7 @@ pub struct Lock<T> {
 #[derive(Debug)]
 struct Waiters {
     awake: AtomicU32,
+    due: AtomicU32,
     offered: AtomicU32,
 }
 
@@ -108,6 +122,7 @@ impl<T> Lock<T> {
             mode,
             waiters: CacheLine(Waiters {
                 awake: AtomicU32::new(0),
+                due: AtomicU32::new(0),
                 offered: AtomicU32::new(0),
             }),
             bell: Doorbell::new(),
@@ -218,17 +233,36 @@ impl<T> Lock<T> {
     }
 
     fn look_patiently(&self) -> bool {
-        for _ in 0..LOOKS {
-            for _ in 0..PATIENCE {
-                if self.waiters.offered.load(Ordering::Relaxed) != 0 && self.take() {
-                    return true;
-                }
-                spin_loop();
+        for look in 1..=LOOKS {
+            let is_due = look > LOOKS_UNTIL_DUE;
+            let taken = self.taken.load(Ordering::Relaxed);
+            // Not while others run here: nobody would take what is passed on.
+            if is_due {
+                self.waiters.due.store(1, Ordering::Relaxed);
             }
-            if self.state.load(Ordering::Relaxed) == 0 && self.take() {
+            let is_mine = self.watch_for_offer();
+            if is_due {
+                self.waiters.due.store(0, Ordering::Relaxed);
+            }
+            if is_mine {
+                return true;
+            }
+            let is_used = taken != self.taken.load(Ordering::Relaxed);
+            let may_take = is_due || !is_used;
+            if may_take && self.state.load(Ordering::Relaxed) == 0 && self.take() {
                 return true;
             }
             yield_now();
+        }
+        false
+    }
+
+    fn watch_for_offer(&self) -> bool {
+        for _ in 0..PATIENCE {
+            if self.waiters.offered.load(Ordering::Relaxed) != 0 && self.take() {
+                return true;
+            }
+            spin_loop();
         }
         false
     }
@@ -250,6 +284,29 @@ impl<T, K: Kernel> Guard<'_, T, K> {
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.lock.is_contended()
+    }
+
+    /// Whether another one should have it as soon as nothing is half done.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.lock.waiters.due.load(Ordering::Relaxed) != 0
+    }
+
+    /// Lets go of it, for whoever waits and watches for that.
+    #[cold]
+    pub fn pass_on(self) {
+        let lock = self.lock;
+        let slow_takes = lock.slow_takes.load(Ordering::Relaxed);
+        lock.waiters.offered.store(1, Ordering::Relaxed);
+        drop(self);
+        for _ in 0..PASSING {
+            if lock.slow_takes.load(Ordering::Relaxed) != slow_takes || !lock.is_contended() {
+                break;
+            }
+            spin_loop();
+        }
+        lock.waiters.offered.store(0, Ordering::Relaxed);
     }
 
     /// If others wait, lets one of them have the lock, and takes it again after. Gives up its
@@ -340,6 +397,25 @@ mod tests {
     }
 
     #[test]
+    fn a_holder_passes_it_on_to_one_whose_turn_is_due() {
+        let lock = Arc::new((Lock::new(0u32, FenceMode::Symmetric), Park::new()));
+        let guard = lock.0.lock(&lock.1);
+        let other = {
+            let lock = lock.clone();
+            std::thread::spawn(move || *lock.0.lock(&lock.1) += 1)
+        };
+        // One who waits for longer than that sleeps.
+        while !guard.is_due() && !lock.0.bell.somebody_sleeps() {
+            std::thread::yield_now();
+        }
+        guard.pass_on();
+        other.join().expect("it got its turn");
+        let guard = lock.0.lock(&lock.1);
+        assert_eq!(*guard, 1);
+        assert!(!guard.is_due(), "nobody waits any more");
+    }
+
+    #[test]
     fn counting_by_four_threads_loses_nothing() {
         let rounds = if cfg!(miri) { 20 } else { 5_000 };
         let lock = Arc::new((Lock::new(0u32, FenceMode::Symmetric), Park::new()));
@@ -388,6 +464,30 @@ mod models {
     #[test]
     fn two_threads_exclude_each_other() {
         count(2, 4);
+    }
+
+    #[test]
+    fn who_passes_it_on_forgets_nobody() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let lock = Arc::new((Lock::new(0usize, FenceMode::Symmetric), Park::new()));
+            let other = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || *lock.0.lock(&lock.1) += 1)
+            };
+            for _ in 0..2 {
+                let mut guard = lock.0.lock(&lock.1);
+                *guard += 1;
+                if guard.is_due() {
+                    guard.pass_on();
+                }
+            }
+            other.join().unwrap();
+            let guard = lock.0.lock(&lock.1);
+            assert_eq!(*guard, 3);
+            assert!(!guard.is_due());
+        });
     }
 
     #[test]

@@ -399,6 +399,17 @@ impl Guard<'_> {
         self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
     }
 
+    /// Lets go of it where nothing of the caller is half done: whoever waits for its turn may have it now.
+    #[inline]
+    pub(crate) fn end_turn(mut self) {
+        if let Some(engine) = self
+            .engine
+            .take_if(|engine| !engine.core.callbacks.is_due() && engine.is_due())
+        {
+            engine.pass_on();
+        }
+    }
+
     #[inline]
     fn is_contended(&self) -> bool {
         self.engine

@@ -23,7 +23,9 @@ impl Process {
         }
         let mut engine = self.lock_of(id);
         engine.check_live(id)?;
-        engine.finish_unless_held_up(id)
+        let status = engine.finish_unless_held_up(id);
+        engine.end_turn();
+        status
     }
 
     /// `MPI_Test`: the outcome if it has ended.
@@ -88,7 +90,9 @@ impl Process {
             }
         }
         let failure = if failed { engine.failure(list) } else { None };
-        engine.take_all(list, failure)
+        let taken = engine.take_all(list, failure);
+        engine.end_turn();
+        taken
     }
 
     /// `MPI_Testall`: true, and all statuses, if all have ended; otherwise nothing is taken.

@@ -53,6 +53,8 @@ pub struct Runtime {
     pub services: Node,
     /// The launcher that started this process.
     pub launcher: Box<dyn Launcher>,
+    /// How it meets processes of other jobs.
+    pub other_jobs: Arc<weft_launch::other_jobs::OtherJobs>,
     /// Thread level provided.
     pub thread_level: c_int,
     /// The thread that initialised.
@@ -262,6 +264,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         process,
         services,
         launcher,
+        other_jobs,
     } = weft_launch::runtime::Runtime::join(launcher)
         .map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;
     let (world, comm_self) = (process.world(), process.itself());
@@ -273,6 +276,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         world,
         comm_self,
         launcher,
+        other_jobs,
         thread_level,
         main_thread: std::thread::current().id(),
     }));

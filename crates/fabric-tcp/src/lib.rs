@@ -29,6 +29,7 @@
 //! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
+//! | `abroad` | the fabric of a job with processes of other jobs beside it |
 //! | `simulated` | tests: all of this over a network that a seed decides |
 //!
 //! # What is guaranteed
@@ -54,6 +55,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod abroad;
 mod bell;
 mod card;
 mod config;

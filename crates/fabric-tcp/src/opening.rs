@@ -72,6 +72,11 @@ impl Opening {
         self.config.key = key;
     }
 
+    /// Who this is of how many, if that was not known when this began to listen.
+    pub fn set_place(&mut self, me: u32, peers: u32) {
+        (self.config.me, self.config.peers) = (me, peers);
+    }
+
     /// Joins the others, whose cards are given by rank. Waits for nobody: connections are made on
     /// first use.
     ///

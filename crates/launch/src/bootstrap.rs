@@ -24,7 +24,7 @@
 //! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
 //! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
 
-mod abstract_socket;
+pub(crate) mod abstract_socket;
 mod adopted;
 mod builtin;
 mod control_socket;

@@ -95,6 +95,8 @@ pub enum JobAnswer {
     World(World),
     /// The name of a port.
     Port(String),
+    /// The port is one of another job.
+    Elsewhere,
     /// It cannot be done.
     Refused {
         /// What kind of error that is.

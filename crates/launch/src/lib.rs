@@ -34,6 +34,7 @@
 //! | [`check_mode`] | what is checked of programs |
 //! | [`bootstrap`] | the other side: how a process learns which rank it is |
 //! | [`fabric`] | and by what it reaches the others |
+//! | [`other_jobs`] | and processes of other jobs |
 //! | [`runtime`] | MPI and the services at one endpoint of that fabric |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //!
@@ -65,6 +66,7 @@ mod job_request;
 mod linkage;
 pub mod mapping;
 pub mod options;
+pub mod other_jobs;
 pub mod plan;
 pub mod profile;
 mod rank_processes;

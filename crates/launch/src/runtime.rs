@@ -15,6 +15,7 @@ use weft_mpi::{Group, Process};
 use weft_service::{Core, Host, Node};
 
 use crate::bootstrap::{BootstrapError, Launcher};
+use crate::other_jobs::OtherJobs;
 
 /// One rank of a job.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct Runtime {
     pub services: Node,
     /// Whatever started this process.
     pub launcher: Box<dyn Launcher>,
+    /// How it meets processes of other jobs.
+    pub other_jobs: Arc<OtherJobs>,
 }
 
 impl Runtime {
@@ -48,8 +51,10 @@ impl Runtime {
         process.set_hosts((0..hosts.size()).map(|rank| hosts.host(rank)));
         launcher.counters(process.counters());
         let services = attach_services(&process);
+        let other_jobs = OtherJobs::of(&process);
         Ok(Self {
             process,
+            other_jobs,
             services,
             launcher,
         })

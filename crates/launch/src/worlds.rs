@@ -78,6 +78,8 @@ impl PortName {
     pub fn parse(name: &str) -> Option<(&str, Self)> {
         let (job, rest) = name.strip_prefix("weft:")?.split_once(':')?;
         let (owner, number) = rest.split_once(':')?;
+        // What follows is for other jobs: see [`OtherJobs`](crate::other_jobs::OtherJobs).
+        let number = number.split_once(':').map_or(number, |(number, _)| number);
         let (owner, number) = (owner.parse().ok()?, number.parse().ok()?);
         Some((job, Self { owner, number }))
     }
@@ -127,6 +129,7 @@ impl Worlds {
             JobRequest::OpenPort => self.open_port(process),
             JobRequest::ClosePort { port } => self.close_port(process, &port),
             JobRequest::FindPort { port } => match self.find_port(&port) {
+                _ if self.is_elsewhere(&port) => JobAnswer::Elsewhere,
                 Ok(_) => JobAnswer::Done,
                 Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
             },
@@ -221,6 +224,11 @@ impl Worlds {
         JobAnswer::Port(format!("weft:{}:{owner}:{number}", self.job))
     }
 
+    /// Whether a name is one of a port of another job.
+    fn is_elsewhere(&self, name: &str) -> bool {
+        PortName::parse(name).is_some_and(|(job, _)| job != self.job)
+    }
+
     /// Whether there is such a port.
     ///
     /// # Errors
@@ -233,8 +241,7 @@ impl Worlds {
         };
         if job != self.job {
             return Err(format!(
-                "the port '{name}' belongs to another job; only processes of one mpiexec, and what they spawn, \
-                 can connect to each other: start both sides by one command (mpiexec -n 1 one : -n 1 other)"
+                "the port '{name}' belongs to another job; close it where it was opened"
             ));
         }
         match self.ports.get(&port.number) {

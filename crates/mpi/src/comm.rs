@@ -1,5 +1,6 @@
 //! Communicators: a group with a context of its own (MPI 5.0, chapter 7).
 
+mod abroad;
 mod agree;
 mod board;
 mod connections;
@@ -23,6 +24,8 @@ use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
+pub use abroad::{Abroad, Joining, Line, Listening};
+pub(crate) use abroad::{Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;
 pub use connections::Connections;
@@ -66,6 +69,8 @@ pub struct Comm {
     agreements: AtomicU32,
     /// If it has processes of other worlds, until it is freed.
     connection: Mutex<Option<Connection>>,
+    /// If its members may be of several jobs.
+    meeting: OnceLock<Arc<Meeting>>,
 }
 
 /// What waits on a communicator.
@@ -102,12 +107,16 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// The other side of `local`; the two have no process in common.
-    pub(crate) fn of(local: &Group, group: Arc<Group>) -> Self {
+    /// The other side of `local`; the two have no process in common. `meeting`: that of the communicator which it is made of.
+    pub(crate) fn of(local: &Group, group: Arc<Group>, meeting: Option<&Arc<Meeting>>) -> Self {
         let everybody = local.members().chain(group.members()).collect();
+        let lowest = |group: &Group| match meeting {
+            None => group.members().map(|peer| peer.0).min(),
+            Some(meeting) => group.members().map(|peer| meeting.number_of(peer)).min(),
+        };
         Self {
             everybody: Arc::new(Group::of(everybody)),
-            local_is_first: local.members().min() < group.members().min(),
+            local_is_first: lowest(local) < lowest(&group),
             group,
         }
     }
@@ -124,12 +133,16 @@ impl Comm {
         shape: Shape,
     ) -> Option<Arc<Self>> {
         let rank = group.rank_of(process.me())?;
+        let meeting = process.meetings.of(context);
         let foreign = process.connections().are_possible()
             && (process.is_foreign(&group)
                 || matches!(&shape, Shape::Between(remote) if process.is_foreign(&remote.group)));
         let has_board = group.size() > 1 && !foreign && !matches!(&shape, Shape::Between(_));
+        // What becomes of another job is no matter of this one's launcher.
+        let connects = foreign && meeting.is_none();
         Some(Arc::new(Self {
-            connection: Mutex::new(foreign.then(|| Connection::of(process))),
+            connection: Mutex::new(connects.then(|| Connection::of(process))),
+            meeting: meeting.map(OnceLock::from).unwrap_or_default(),
             process: Arc::clone(process),
             engine: Arc::clone(process.engine_of(context)),
             context: AtomicU32::new(context),
@@ -170,7 +183,11 @@ impl Comm {
 
     /// Which hosts the ranks of the (local) group are on.
     pub(crate) fn placement(&self) -> &Placement {
-        let look = || self.process.placement([&*self.group]);
+        let look = || match self.meeting() {
+            None => self.process.placement([&*self.group]),
+            // What one job knows of itself the other does not.
+            Some(_) => Placement::Unknown,
+        };
         self.placement.get_or_init(look)
     }
 
@@ -233,6 +250,9 @@ impl Comm {
 
     /// Gives it the context that its members have agreed on: of channel 0, as the one that it had.
     pub(crate) fn name(&self, context: u32) {
+        if let Some(meeting) = self.process.meetings.of(context) {
+            let _ = self.meeting.set(meeting);
+        }
         self.context.store(context, Ordering::Relaxed);
     }
 

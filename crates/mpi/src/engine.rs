@@ -262,6 +262,38 @@ impl Engine {
         moved
     }
 
+    /// Changes the fabric for one that has the same peers, and more later.
+    ///
+    /// # Errors
+    /// What `widen` answers.
+    pub(crate) fn widen<E>(
+        &mut self,
+        widen: impl FnOnce(&mut Box<dyn Fabric>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        widen(&mut self.fabric)?;
+        self.most_eager = self.most_eager.min(self.fabric.limits().data);
+        self.eager = self.eager.min(self.most_eager);
+        self.watch_revoked();
+        Ok(())
+    }
+
+    /// The fabric has more peers than before: all of them over a network.
+    pub(crate) fn make_room_for_peers(&mut self) {
+        let peers = self.fabric.peers() as usize;
+        self.outbox.make_room(peers);
+        self.core.unexpected.make_room(peers);
+        let mut far = std::mem::take(&mut self.far).into_vec();
+        if far.is_empty() {
+            far.resize(self.core.lost.first().0 as usize, false);
+        }
+        let known = far.len();
+        far.extend((known..peers).map(|peer| {
+            let route = self.fabric.route(Peer(peer as u32));
+            route.starts_with("tcp")
+        }));
+        self.far = far.into();
+    }
+
     /// Time since some fixed moment of the fabric.
     pub(crate) fn now(&self) -> Duration {
         self.fabric.now()
@@ -290,7 +322,7 @@ impl Engine {
     /// Lets another layer use the endpoint; see [`Process::install_guest`](crate::Process::install_guest).
     pub(crate) fn install_guest(&mut self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
         let guest = make(&*self.fabric);
-        self.core.guest.install(guest);
+        self.core.guest.install(guest, self.fabric.peers());
     }
 
     /// The guest and the endpoint, for a call of the program.

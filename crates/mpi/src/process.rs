@@ -7,7 +7,7 @@ use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
 use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer};
 
 use crate::coll::{self, Placement};
-use crate::comm::{self, Comm, Connections, Shape};
+use crate::comm::{self, Comm, Connections, Meetings, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
 use crate::engine::{Engines, Guard, RequestId, Shared, WaitFor, WaitsListener};
@@ -39,6 +39,8 @@ pub struct Process {
     hosts: OnceLock<Box<[u32]>>,
     /// Communicators with processes of other worlds.
     connections: Connections,
+    /// Those with processes of other jobs.
+    pub(crate) meetings: Meetings,
     /// Numbers the calls to ports.
     pub(crate) port_calls: AtomicU32,
     bell: Arc<dyn Bell>,
@@ -97,6 +99,7 @@ impl Process {
             members: Arc::new(members),
             hosts: OnceLock::new(),
             connections: Connections::new(world > 0),
+            meetings: Meetings::default(),
             port_calls: AtomicU32::new(0),
             bell,
             prepared: AtomicBool::new(false),
@@ -151,6 +154,11 @@ impl Process {
         }
     }
 
+    /// Whether the job starts on several hosts, as far as was said.
+    pub(crate) fn has_several_hosts(&self) -> bool {
+        self.hosts.get().is_some()
+    }
+
     /// What this process has to do with those of other worlds.
     #[must_use]
     pub fn connections(&self) -> &Connections {
@@ -202,6 +210,12 @@ impl Process {
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {
         self.sum(|engine| engine.unexpected_messages())
+    }
+
+    /// Where this rank sleeps, for who brings it news from elsewhere.
+    #[must_use]
+    pub fn own_bell(&self) -> Arc<dyn Bell> {
+        Arc::clone(&self.bell)
     }
 
     /// How busy the host is, for choosing algorithms.

@@ -12,9 +12,10 @@ use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_launch::other_jobs::OtherJobs;
 use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
-use weft_mpi::comm::Port;
+use weft_mpi::comm::{Line, Port};
 
 use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::comm::{comm_free, publish};
@@ -41,6 +42,7 @@ fn root_of(root: Root) -> u32 {
 pub fn open_port(_info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<()> {
     match ask(JobRequest::OpenPort)? {
         JobAnswer::Port(name) => {
+            let name = other_jobs()?.open_port(&name);
             port_name.set(&name, k::MPI_MAX_PORT_NAME as usize);
             Ok(())
         }
@@ -51,6 +53,7 @@ pub fn open_port(_info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<
 pub fn close_port(port_name: &CStr) -> Checked<()> {
     let port = text_of(port_name);
     let name = PortName::parse(&port).map(|(_, name)| name);
+    other_jobs()?.close_port(&port);
     match ask(JobRequest::ClosePort { port })? {
         JobAnswer::Done => {
             if let Some(name) = name {
@@ -62,15 +65,30 @@ pub fn close_port(port_name: &CStr) -> Checked<()> {
     }
 }
 
-/// The port of a name, of this job and open.
-fn find_port(name: &str) -> Checked<Port> {
+fn other_jobs() -> Checked<&'static OtherJobs> {
+    let runtime =
+        state::runtime().ok_or_else(|| Fault::new(k::MPI_ERR_OTHER, "MPI is not initialised"))?;
+    Ok(&runtime.other_jobs)
+}
+
+/// What the name of a port leads to.
+enum Called {
+    /// A process of this job.
+    Here(Port),
+    /// One of another job.
+    Elsewhere(Box<dyn Line>),
+}
+
+/// The port of a name, which is open.
+fn find_port(name: &str) -> Checked<Called> {
     let port = name.to_owned();
     match ask(JobRequest::FindPort { port })? {
+        JobAnswer::Elsewhere => Ok(Called::Elsewhere(other_jobs()?.call(name)?)),
         JobAnswer::Done => match PortName::parse(name) {
-            Some((_, PortName { owner, number })) => Ok(Port {
+            Some((_, PortName { owner, number })) => Ok(Called::Here(Port {
                 owner: weft_fabric::Peer(owner),
                 number,
-            }),
+            })),
             None => Err(Fault::new(
                 k::MPI_ERR_PORT,
                 "the launcher knows a port by a name that is none",
@@ -85,7 +103,7 @@ fn port_at_root(
     comm: &Comm,
     root: u32,
     port_name: *const c_char,
-) -> Option<weft_mpi::Result<Port>> {
+) -> Option<weft_mpi::Result<Called>> {
     (comm.rank() == root && comm.remote_group().is_none()).then(|| {
         // SAFETY: at the root a string that does not change until the call returns (MPI 5.0, section 11.9); null is refused.
         let name = unsafe { check::text(port_name, "port_name") };
@@ -104,12 +122,12 @@ pub fn comm_accept(
     newcomm.set(k::MPI_COMM_NULL);
     let root = root_of(root);
     let port = port_at_root(comm, root, port_name);
-    let port = port.map(|port| match port {
-        Ok(port) if port.owner != comm.process().me() => Err(weft_mpi::Error::new(
+    let port = port.map(|port| match port? {
+        Called::Here(port) if port.owner == comm.process().me() => Ok(port),
+        _ => Err(weft_mpi::Error::new(
             weft_mpi::ErrorClass::Port,
             "the port belongs to another process; accept where MPI_Open_port was called",
         )),
-        port => port,
     });
     newcomm.set(publish(comm.accept(root, port)?, comm)?);
     Ok(())
@@ -124,8 +142,13 @@ pub fn comm_connect(
 ) -> Checked<()> {
     newcomm.set(k::MPI_COMM_NULL);
     let root = root_of(root);
-    let port = port_at_root(comm, root, port_name);
-    newcomm.set(publish(comm.connect_to(root, port)?, comm)?);
+    let made = match port_at_root(comm, root, port_name) {
+        Some(Ok(Called::Elsewhere(way))) => comm.connect_elsewhere(root, way)?,
+        Some(Ok(Called::Here(port))) => comm.connect_to(root, Some(Ok(port)))?,
+        Some(Err(error)) => comm.connect_to(root, Some(Err(error)))?,
+        None => comm.connect_to(root, None)?,
+    };
+    newcomm.set(publish(made, comm)?);
     Ok(())
 }
 

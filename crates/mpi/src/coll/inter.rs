@@ -63,8 +63,9 @@ impl Sides {
         let remote = comm.remote_group()?.size();
         let load = comm.process().load();
         let groups = [comm.group(), comm.remote_group()?].map(|group| &**group);
-        // Of several hosts nobody knows of another whether it is crowded.
-        let is_one_host = matches!(comm.process().placement(groups), Placement::OneHost);
+        // Of several hosts nobody knows of another whether it is crowded, nor of another job.
+        let is_one_host = comm.meeting().is_none()
+            && matches!(comm.process().placement(groups), Placement::OneHost);
         Some(Self {
             rank: comm.rank() as usize,
             size: comm.size() as usize,

@@ -3,7 +3,7 @@
 //! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
 //! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
 //! one message to each member. The number of contexts that one process can lead is what remains of 32
-//! bits, three quarters of them: one and a half million for a job of 1024. A leader that has none left says so in
+//! bits, half of them: a million for a job of 1024. A leader that has none left says so in
 //! that message, so that every member gets the error.
 
 use std::sync::Arc;
@@ -11,6 +11,7 @@ use std::sync::Arc;
 use weft_atomic::Ordering;
 use weft_fabric::{GUEST_KEY, Region};
 
+use super::abroad::ABROAD;
 use super::{Comm, FIRST_NUMBER, UNNAMED};
 use crate::buffer;
 use crate::coll::Cut;
@@ -24,11 +25,14 @@ use crate::schedule::{Schedule, Span, Step};
 /// Bytes of a context in a message.
 const CONTEXT: usize = 4;
 
-/// Contexts are below this: from here on keys of signals are a guest's, see [`GUEST_KEY`].
-const END: u64 = GUEST_KEY >> 32;
+/// Contexts of one job are below this: from here on they are those of [meetings](super::abroad), then keys of signals are a
+/// guest's, see [`GUEST_KEY`].
+const END: u64 = ABROAD as u64;
+
+const _: () = assert!(END < GUEST_KEY >> 32);
 
 /// Numbers that one process of a job of so many can lead, in bits of a context that are left for leaders.
-fn leader_bits(peers: u32) -> u32 {
+pub(super) fn leader_bits(peers: u32) -> u32 {
     peers.next_power_of_two().trailing_zeros()
 }
 
@@ -51,7 +55,7 @@ impl Process {
     /// The channel that a context names.
     pub(crate) fn channel_of(&self, context: u32) -> u32 {
         let number = context >> (leader_bits(self.peers()) + 1);
-        if number < FIRST_NUMBER || context == UNNAMED {
+        if number < FIRST_NUMBER || context >= ABROAD {
             return 0;
         }
         number % self.channels
@@ -150,13 +154,10 @@ impl Comm {
                     Channel::First => 0,
                     Channel::Any => self.channel_of_relative(),
                 };
-                let context = self
-                    .process()
-                    .new_context_in(channel)
-                    .unwrap_or_else(|error| {
-                        failure = Some(error);
-                        UNNAMED
-                    });
+                let context = self.draw_context(channel).unwrap_or_else(|error| {
+                    failure = Some(error);
+                    UNNAMED
+                });
                 place.copy_from_slice(&context.to_le_bytes());
             }
         }
@@ -199,7 +200,7 @@ impl Comm {
         let mut word = [0; CONTEXT];
         let first = self.leads();
         if self.rank() == 0 && first {
-            let context = self.process().new_context();
+            let context = self.draw_context(0);
             // Every member, this one too, gets the error at the end.
             word = context.unwrap_or(UNNAMED).to_le_bytes();
         }

@@ -117,7 +117,7 @@ impl Comm {
         let channel = self.context() | 1;
         let mut word = [0; 4];
         if rank == 0 {
-            let drawn = self.process().new_context_in(self.channel_of_relative());
+            let drawn = self.draw_context(self.channel_of_relative());
             word = drawn.as_ref().map_or(UNNAMED, |word| *word).to_le_bytes();
             let mut outcome = drawn.map(drop);
             // All of them, whatever becomes of the others: they wait for it.
@@ -155,7 +155,8 @@ impl Comm {
         };
         let group = part(self.group(), ours, color);
         let shape = self.remote_group().map_or(Shape::Plain, |remote| {
-            Shape::Between(Remote::of(&group, Arc::new(part(remote, theirs, color))))
+            let remote = Arc::new(part(remote, theirs, color));
+            Shape::Between(Remote::of(&group, remote, self.meeting()))
         });
         Ok(Self::assemble(
             self.process(),

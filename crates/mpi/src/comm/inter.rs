@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use weft_fabric::Peer;
 
+use super::abroad::{ABROAD, ELSEWHERE};
 use super::create::GROUP_TAG;
-use super::{Comm, Remote, Shape};
+use super::{Comm, Line, Meeting, Remote, Shape};
 use crate::Buffer;
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
@@ -41,6 +42,19 @@ pub(super) struct Greeting {
     pub context: u32,
     /// Processes of the group; 0 says that there is no context, or to one's own group that the meeting failed.
     pub size: u32,
+}
+
+/// Whom a leader has met.
+pub(super) enum Met {
+    /// A group of this job, as bytes.
+    Here(Greeting, Vec<u8>),
+    /// The root of a group of another job.
+    Elsewhere {
+        /// One of the jobs is on several hosts.
+        wide: bool,
+        /// The way to it.
+        way: Box<dyn Line>,
+    },
 }
 
 impl Greeting {
@@ -73,7 +87,7 @@ impl Comm {
         self.check_intra(CREATE)?;
         self.target(local_leader)?;
         let met = (self.rank() == local_leader).then(|| self.meet_leader(bridge));
-        self.join_group(CREATE, ErrorClass::Comm, local_leader, met)
+        self.join_group(CREATE, ErrorClass::Comm, local_leader, met, false)
     }
 
     /// Each member: an intercommunicator with the group that the local leader has met, if it has. `class`: of the
@@ -83,12 +97,18 @@ impl Comm {
         name: &'static str,
         class: ErrorClass,
         local_leader: u32,
-        met: Option<Result<(Greeting, Vec<u8>)>>,
+        met: Option<Result<Met>>,
+        accepts: bool,
     ) -> Result<Arc<Self>> {
         let mut failure = None;
-        let (mut greeting, mut list) = ([0; Greeting::BYTES], Vec::new());
+        let (mut greeting, mut list, mut line) = ([0; Greeting::BYTES], Vec::new(), None);
         match met {
-            Some(Ok((met, peers))) => (greeting, list) = (met.to_bytes(), peers),
+            Some(Ok(Met::Here(met, peers))) => (greeting, list) = (met.to_bytes(), peers),
+            Some(Ok(Met::Elsewhere { wide, way })) => {
+                line = Some(way);
+                let (context, size) = (u32::from(wide), ELSEWHERE);
+                greeting = Greeting { context, size }.to_bytes();
+            }
             Some(Err(error)) => failure = Some(error),
             None => {}
         }
@@ -105,9 +125,21 @@ impl Comm {
                 ),
             ));
         }
+        if size == ELSEWHERE {
+            return self.meet_abroad(name, local_leader, (accepts, context != 0), line);
+        }
         list.resize(size as usize * 4, 0);
         self.spread(name, &mut list, local_leader)?;
-        let remote = Group::of(peers_of(&list));
+        let meeting = self.process().meetings.of(context);
+        let remote = match &meeting {
+            _ if context < ABROAD => Some(Group::of(numbers_of(&list).map(Peer).collect())),
+            Some(meeting) => numbers_of(&list)
+                .map(|number| meeting.peer(number))
+                .collect::<Option<Vec<Peer>>>()
+                .map(Group::of),
+            None => None,
+        };
+        let remote = remote.ok_or_else(|| not_of_meeting(name))?;
         if remote.intersection(self.group()).size() > 0 {
             return Err(Error::new(
                 ErrorClass::Comm,
@@ -121,14 +153,15 @@ impl Comm {
             // Who was started later has a place that another may have had: the fabric is to hear of that first.
             self.process().lock().look();
         }
-        let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote)));
+        let remote = Remote::of(self.group(), Arc::new(remote), meeting.as_ref());
+        let shape = Shape::Between(remote);
         let group = Arc::clone(self.group());
         Ok(Self::assemble(self.process(), context, group, shape)
             .expect("a member of its own group"))
     }
 
     /// The leaders' part: context, and the other group as bytes.
-    fn meet_leader(&self, bridge: Option<Bridge<'_>>) -> Result<(Greeting, Vec<u8>)> {
+    fn meet_leader(&self, bridge: Option<Bridge<'_>>) -> Result<Met> {
         let Some(bridge) = bridge else {
             return Err(Error::new(
                 ErrorClass::Comm,
@@ -148,11 +181,18 @@ impl Comm {
                 ),
             ));
         }
-        let draws = me < other;
-        let drawn = if draws {
-            self.process().new_context()
-        } else {
-            Ok(0)
+        // Two jobs have numbers in common for what they have met for alone.
+        let meeting = bridge.comm.meeting();
+        let number = |peer: Peer| meeting.map_or(peer.0, |meeting| meeting.number_of(peer));
+        let draws = number(me) < number(other);
+        let mut own = self.list_of(self.group(), meeting);
+        let strange = match &own {
+            None => Err(not_of_meeting(CREATE)),
+            Some(_) => Ok(0),
+        };
+        let drawn = match draws {
+            true => strange.and_then(|_| bridge.comm.draw_context(0)),
+            false => strange,
         };
         let ours = Greeting {
             context: *drawn.as_ref().unwrap_or(&0),
@@ -171,22 +211,21 @@ impl Comm {
                 ),
             ));
         }
-        if theirs.size > self.process().peers() {
+        let most = meeting.map_or(self.process().peers(), |meeting| meeting.size());
+        if theirs.size > most {
             return Err(Error::new(
                 ErrorClass::Comm,
                 format!(
                     "{CREATE}: the remote leader names a group of {} processes in a job of {}; check that both leaders make the same call",
-                    theirs.size,
-                    self.process().peers()
+                    theirs.size, most
                 ),
             ));
         }
         let mut list = vec![0; theirs.size as usize * 4];
-        let mut own = self.list_of_group();
-        bridge.exchange(&mut own, &mut list)?;
+        bridge.exchange(own.get_or_insert_default(), &mut list)?;
         let context = if draws { ours.context } else { theirs.context };
         let size = theirs.size;
-        Ok((Greeting { context, size }, list))
+        Ok(Met::Here(Greeting { context, size }, list))
     }
 
     /// `MPI_Intercomm_merge`: both groups in one, that with `high` behind the other; if both or none
@@ -218,10 +257,27 @@ impl Comm {
             .expect("a member of one of the two"))
     }
 
-    /// The members of the (local) group, as they are told.
+    /// The members of the (local) group, as they are told within a job.
     pub(super) fn list_of_group(&self) -> Vec<u8> {
         let members = self.group().members();
         members.flat_map(|peer| peer.0.to_le_bytes()).collect()
+    }
+
+    /// The members of a group, as they are told where a meeting's numbers are meant; `None` if one takes no part in it.
+    fn list_of(&self, group: &Group, meeting: Option<&Arc<Meeting>>) -> Option<Vec<u8>> {
+        let Some(meeting) = meeting else {
+            // Of other jobs nobody else knows who is meant.
+            return (self.meeting().is_none()).then(|| self.list_of_group());
+        };
+        let numbers = group.members().map(|peer| meeting.number_of(peer));
+        let numbers: Vec<u32> = numbers.collect();
+        let all_take_part = !numbers.contains(&u32::MAX);
+        all_take_part.then(|| {
+            numbers
+                .iter()
+                .flat_map(|number| number.to_le_bytes())
+                .collect()
+        })
     }
 
     pub(crate) fn check_intra(&self, name: &str) -> Result<()> {
@@ -261,8 +317,19 @@ impl Bridge<'_> {
     }
 }
 
-fn peers_of(list: &[u8]) -> Vec<Peer> {
+fn numbers_of(list: &[u8]) -> impl Iterator<Item = u32> {
     list.chunks_exact(4)
-        .map(|word| Peer(u32::from_le_bytes(word.try_into().expect("four bytes"))))
-        .collect()
+        .map(|word| u32::from_le_bytes(word.try_into().expect("four bytes")))
+}
+
+/// Processes of two jobs are to be in one communicator that have not been connected.
+#[cold]
+fn not_of_meeting(name: &str) -> Error {
+    Error::new(
+        ErrorClass::Comm,
+        format!(
+            "{name}: the groups have processes of two jobs that have not been connected to each other; let all of them take part in \
+             MPI_Comm_accept and MPI_Comm_connect, and use a communicator that comes of it as the peer communicator"
+        ),
+    )
 }

@@ -10,15 +10,16 @@
 //! ```
 //!
 //! Then each root tells its group, as in `MPI_Intercomm_create`. The serial is drawn by who calls, so that calls
-//! of one process that run at the same time are told apart.
+//! of one process that run at the same time are told apart. How groups of two jobs meet: [`abroad`](super::abroad).
 
 use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::Peer;
 
-use super::inter::Greeting;
-use super::{Comm, PORTS};
+use super::abroad::Caller;
+use super::inter::{Greeting, Met};
+use super::{Comm, Line, PORTS};
 use crate::Buffer;
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
@@ -90,7 +91,7 @@ impl Comm {
             let port = named(ACCEPT, port)?;
             self.accept_call(port)
         });
-        self.join_group(ACCEPT, ErrorClass::Port, root, met)
+        self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
     }
 
     /// `MPI_Comm_connect`: an intercommunicator with the group whose root accepts at a port. `port` matters at the root
@@ -105,7 +106,32 @@ impl Comm {
             let port = named(CONNECT, port)?;
             self.call(port)
         });
-        self.join_group(CONNECT, ErrorClass::Port, root, met)
+        self.join_group(CONNECT, ErrorClass::Port, root, met, false)
+    }
+
+    /// The same at the root, if the port is one of another job, to which this is the way.
+    ///
+    /// # Errors
+    /// `Port` if the other job does not accept, or cannot be reached by all.
+    pub fn connect_elsewhere(&self, root: u32, way: Box<dyn Line>) -> Result<Arc<Self>> {
+        self.check_intra(CONNECT)?;
+        self.target(root)?;
+        let met = self.meet_elsewhere(CONNECT, way);
+        self.join_group(CONNECT, ErrorClass::Port, root, Some(met), false)
+    }
+
+    fn meet_elsewhere(&self, name: &str, mut way: Box<dyn Line>) -> Result<Met> {
+        if self.meeting().is_some() {
+            return Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{name}: the communicator has come of a connection with another job, and only processes of one job can be \
+                     connected to a further one; use a communicator of this job's own"
+                ),
+            ));
+        }
+        let wide = self.process().greet_abroad(&mut *way)?;
+        Ok(Met::Elsewhere { wide, way })
     }
 
     /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
@@ -161,10 +187,12 @@ impl Comm {
     }
 
     /// The root of those who accept.
-    fn accept_call(&self, port: Port) -> Result<(Greeting, Vec<u8>)> {
+    fn accept_call(&self, port: Port) -> Result<Met> {
         let process = self.process();
         let mut call = [0; Call::BYTES];
-        process.receive_at(PORTS, None, port.number, &mut call)?;
+        if let Caller::Elsewhere(way) = process.next_caller(PORTS, port.number, &mut call)? {
+            return self.meet_elsewhere(ACCEPT, way);
+        }
         let Call {
             size,
             serial,
@@ -190,11 +218,11 @@ impl Comm {
         drawn?;
         process.send_at(PORTS | 1, caller, serial, &mut self.list_of_group())?;
         let size = theirs.len() as u32 / 4;
-        Ok((Greeting { context, size }, theirs))
+        Ok(Met::Here(Greeting { context, size }, theirs))
     }
 
     /// The root of those who connect.
-    fn call(&self, port: Port) -> Result<(Greeting, Vec<u8>)> {
+    fn call(&self, port: Port) -> Result<Met> {
         let process = self.process();
         if port.owner == process.me() {
             return Err(Error::new(
@@ -231,7 +259,7 @@ impl Comm {
         }
         let mut theirs = vec![0; greeting.size as usize * 4];
         process.receive_at(PORTS | 1, Some(port.owner), serial, &mut theirs)?;
-        Ok((greeting, theirs))
+        Ok(Met::Here(greeting, theirs))
     }
 }
 
@@ -289,7 +317,7 @@ impl Process {
     }
 
     /// Receives them; from anybody if nobody is named, whoever else is lost meanwhile.
-    fn receive_at(
+    pub(super) fn receive_at(
         &self,
         context: u32,
         from: Option<Peer>,

@@ -77,7 +77,7 @@ impl Decided for Maker {
                         "all processes of the remote group are lost; go on with the local group",
                     ));
                 }
-                Shape::Between(Remote::of(&group, Arc::new(remote)))
+                Shape::Between(Remote::of(&group, Arc::new(remote), None))
             }
             Shape::Plain | Shape::On(_) => Shape::Plain,
         };
@@ -141,7 +141,12 @@ impl Comm {
     /// `MPIX_Comm_revoke`: what is under way on this communicator, and what is begun later, ends in an error of class
     /// `Revoked` at all members; but not [`agree`](Self::agree), [`shrink`](Self::shrink) and what tells of losses.
     pub fn revoke(&self) {
-        let members: Vec<Peer> = self.everybody().members().collect();
+        // Another job has other numbers for these members: it hears nothing of it.
+        let everybody = self.everybody();
+        let members = everybody.members();
+        let members: Vec<Peer> = members
+            .filter(|peer| self.meeting().is_none() || peer.0 < self.process.peers())
+            .collect();
         self.lock().revoke(self.context(), &members);
     }
 
@@ -249,6 +254,10 @@ impl Comm {
         context: u32,
         recipient: Arc<dyn Decided>,
     ) -> Result<RequestId> {
+        self.check_one_job(match purpose {
+            Purpose::Agree => "MPIX_Comm_agree",
+            Purpose::Shrink => "MPIX_Comm_shrink",
+        })?;
         let everybody = self.everybody();
         let number = self.agreements.fetch_add(1, Ordering::Relaxed);
         let mut engine = self.lock();

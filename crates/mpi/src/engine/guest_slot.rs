@@ -10,6 +10,8 @@ use weft_fabric::{Fabric, GUEST_KEY, Guest, Head, Operation, Peer, SharedBytes, 
 #[derive(Default)]
 pub(super) struct GuestSlot {
     guest: Option<Box<dyn Guest>>,
+    /// Those that it knows: processes of other jobs are none of them.
+    peers: u32,
     /// It may have something to settle.
     called: bool,
     /// Ever.
@@ -17,8 +19,9 @@ pub(super) struct GuestSlot {
 }
 
 impl GuestSlot {
-    pub(super) fn install(&mut self, guest: Box<dyn Guest>) {
+    pub(super) fn install(&mut self, guest: Box<dyn Guest>, peers: u32) {
         self.guest = Some(guest);
+        self.peers = peers;
     }
 
     /// Whether there is one that has been called: its peers may call it, too.
@@ -58,6 +61,9 @@ impl GuestSlot {
 
     /// A head that is no envelope is the guest's. False if there is no guest.
     pub(super) fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        if from.0 >= self.peers {
+            return false;
+        }
         let guest = self.called();
         guest.map(|guest| guest.message(from, head, data)).is_some()
     }
@@ -74,7 +80,9 @@ impl GuestSlot {
     }
 
     pub(super) fn lost(&mut self, peer: Peer, reason: &str) {
-        if let Some(guest) = self.called() {
+        if peer.0 < self.peers
+            && let Some(guest) = self.called()
+        {
             guest.lost(peer, reason);
         }
     }
@@ -82,6 +90,7 @@ impl GuestSlot {
     /// A signal has come; it is the guest's if its key is.
     pub(super) fn signalled(&mut self, from: Peer, key: SyncKey) {
         if key.0 & GUEST_KEY == GUEST_KEY
+            && from.0 < self.peers
             && let Some(guest) = self.called()
         {
             guest.signalled(from, key);

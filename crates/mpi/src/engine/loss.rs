@@ -36,7 +36,7 @@ impl Engine {
             ErrorClass::ProcFailed,
             format!(
                 "{} is lost: {reason}; start the job again, or look at its own last output",
-                name_of(peer, self.core.lost.first())
+                name_of(peer, self.core.lost.first(), self.fabric.route(peer))
             ),
         );
         // What comes later asks here.
@@ -238,8 +238,9 @@ impl Engine {
 }
 
 /// A peer, for people.
-fn name_of(peer: Peer, first: FirstPeers) -> String {
+fn name_of(peer: Peer, first: FirstPeers, route: &str) -> String {
     match first.is_member(None, peer) {
+        false if route.ends_with("another job") => "a process of another job".to_owned(),
         true => format!("rank {peer} of MPI_COMM_WORLD"),
         false => format!("process {peer} of the job, which was started from within a program,"),
     }

@@ -51,6 +51,14 @@ impl Outbox {
         }
     }
 
+    /// There are so many peers from now on.
+    pub(super) fn make_room(&mut self, peers: usize) {
+        self.windows.make_room(peers);
+        if peers > self.queues.len() {
+            self.queues.resize_with(peers, VecDeque::new);
+        }
+    }
+
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.busy.is_empty()

@@ -102,6 +102,13 @@ impl UnexpectedStore {
         }
     }
 
+    /// There are so many peers from now on.
+    pub(super) fn make_room(&mut self, peers: usize) {
+        let mut accounts = std::mem::take(&mut self.accounts).into_vec();
+        accounts.resize(peers.max(accounts.len()), Account::default());
+        self.accounts = accounts.into();
+    }
+
     /// Keeps a message, with a copy of its data.
     #[inline]
     pub(super) fn keep(

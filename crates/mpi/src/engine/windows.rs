@@ -125,6 +125,19 @@ impl Windows {
         }
     }
 
+    /// There are so many peers from now on.
+    pub(super) fn make_room(&mut self, peers: usize) {
+        let (mut open, mut windows) = (
+            std::mem::take(&mut self.open).into_vec(),
+            std::mem::take(&mut self.peers).into_vec(),
+        );
+        if peers > open.len() {
+            open.resize(peers, self.first);
+            windows.resize(peers, Window::new(self.first));
+        }
+        (self.open, self.peers) = (open.into(), windows.into());
+    }
+
     /// Every window has this size from now on, and no more may leave before the peer says so.
     pub(super) fn set_size(&mut self, size: u32) {
         self.first = size;

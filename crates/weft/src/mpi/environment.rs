@@ -53,6 +53,7 @@ pub fn init() -> Result<Environment> {
         process,
         services,
         launcher,
+        other_jobs,
     } = Runtime::join(launcher).map_err(|error| failed(error.to_string()))?;
     process.let_threads_call_at_once();
     launcher.initialised();
@@ -63,7 +64,8 @@ pub fn init() -> Result<Environment> {
         .tell(move |connected| told.connected(connected));
     let told = Arc::clone(&launcher);
     process.hear_waits(move |waits| told.waits(&waits));
-    let state = RankState::new(Arc::clone(&process), Job::Launcher(Arc::clone(&launcher)));
+    let job = Job::Launcher(Arc::clone(&launcher), other_jobs);
+    let state = RankState::new(Arc::clone(&process), job);
     let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
     let world = predefined(process.world());
     Ok(Environment {

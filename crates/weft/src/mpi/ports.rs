@@ -5,7 +5,8 @@
 //!       └──► publish(service)                 └── both sides get an Intercommunicator
 //! ```
 //!
-//! A port is a name and nothing else; no socket belongs to it. Both sides belong to one job.
+//! Within a job a port is a name and nothing else. Another job of the same user on this host can connect to it as well, by its name:
+//! see [`weft_launch::other_jobs`].
 
 use std::sync::Arc;
 
@@ -82,6 +83,9 @@ impl Port {
 
 impl Drop for Port {
     fn drop(&mut self) {
+        if let Some(other_jobs) = self.state.other_jobs() {
+            other_jobs.close_port(&self.name);
+        }
         let port = self.name.clone();
         _ = ask(&self.state, &JobRequest::ClosePort { port });
         if let Some((_, name)) = PortName::parse(&self.name) {
@@ -126,7 +130,10 @@ impl PointToPoint {
         match ask(self.state(), &JobRequest::OpenPort)? {
             JobAnswer::Port(name) => Ok(Port {
                 state: Arc::clone(self.state()),
-                name,
+                name: match self.state().other_jobs() {
+                    Some(other_jobs) => other_jobs.open_port(&name),
+                    None => name,
+                },
             }),
             _ => Err(strange()),
         }
@@ -143,6 +150,14 @@ impl PointToPoint {
             _ => Err(strange()),
         }
     }
+}
+
+/// What the name of a port leads to.
+enum Called {
+    /// A process of this job.
+    Here(comm::Port),
+    /// One of another job.
+    Elsewhere(Box<dyn comm::Line>),
 }
 
 impl Communicator {
@@ -164,21 +179,35 @@ impl Communicator {
     /// (`MPI_Comm_connect`). `port` matters at the root only. Collective.
     ///
     /// # Errors
-    /// At all ranks: `Port` if the root names none, or one that is not open or of another job; `Comm` if the groups have a
+    /// At all ranks: `Port` if the root names none, or one that is not open, or of a job that cannot be reached; `Comm` if the groups have a
     /// process in common.
     pub fn connect(&self, root: usize, port: Option<&str>) -> Result<Intercommunicator> {
         let port = (self.rank() == root)
             .then(|| port.map(|name| self.find_port(name)))
             .flatten();
         let root = u32::try_from(root).unwrap_or(u32::MAX);
-        let made = self.comm().connect_to(root, port)?;
+        let made = match port {
+            Some(Ok(Called::Elsewhere(way))) => self.comm().connect_elsewhere(root, way)?,
+            Some(Ok(Called::Here(port))) => self.comm().connect_to(root, Some(Ok(port)))?,
+            Some(Err(error)) => self.comm().connect_to(root, Some(Err(error)))?,
+            None => self.comm().connect_to(root, None)?,
+        };
         Ok(Intercommunicator::new(self.made(made)))
     }
 
-    fn find_port(&self, name: &str) -> Result<comm::Port> {
+    fn find_port(&self, name: &str) -> Result<Called> {
         let port = name.to_owned();
         match ask(self.state(), &JobRequest::FindPort { port })? {
-            JobAnswer::Done => port_of(name),
+            JobAnswer::Done => port_of(name).map(Called::Here),
+            JobAnswer::Elsewhere => match self.state().other_jobs() {
+                Some(other_jobs) => other_jobs.call(name).map(Called::Elsewhere),
+                None => Err(Error::new(
+                    ErrorClass::Port,
+                    format!(
+                        "the port '{name}' belongs to another job, and the ranks of this one are threads; start it by mpiexec"
+                    ),
+                )),
+            },
             _ => Err(strange()),
         }
     }

@@ -4,14 +4,15 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, Launcher, Refusal, Worlds};
+use weft_launch::other_jobs::OtherJobs;
 use weft_mpi::{Comm, Error, ErrorClass, Process, RequestId, Result};
 
 use super::attribute::Attributes;
 
 /// The job as a whole, of which ranks ask for ports and names.
 pub(super) enum Job {
-    /// Whatever started the process.
-    Launcher(Arc<dyn Launcher>),
+    /// Whatever started the process, and how it meets those of other jobs.
+    Launcher(Arc<dyn Launcher>, Arc<OtherJobs>),
     /// The ranks are threads of this process, and have this together.
     Threads(Arc<Mutex<Worlds>>),
 }
@@ -63,7 +64,15 @@ impl RankState {
     /// Whatever started the process, if the rank is no thread.
     pub(super) fn launcher(&self) -> Option<&Arc<dyn Launcher>> {
         match &self.job {
-            Job::Launcher(launcher) => Some(launcher),
+            Job::Launcher(launcher, _) => Some(launcher),
+            Job::Threads(_) => None,
+        }
+    }
+
+    /// How processes of other jobs are met, by ranks that are processes.
+    pub(super) fn other_jobs(&self) -> Option<&OtherJobs> {
+        match &self.job {
+            Job::Launcher(_, other_jobs) => Some(other_jobs),
             Job::Threads(_) => None,
         }
     }
@@ -71,7 +80,7 @@ impl RankState {
     /// Asks something of the job as a whole; what it refuses is an answer.
     pub(super) fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer> {
         match &self.job {
-            Job::Launcher(launcher) => launcher
+            Job::Launcher(launcher, _) => launcher
                 .ask_job(request)
                 .map_err(|lost| Error::new(ErrorClass::Other, lost.to_string())),
             Job::Threads(worlds) => {

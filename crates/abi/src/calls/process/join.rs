@@ -1,16 +1,19 @@
 //! `MPI_Comm_join`: two processes that share a socket become an intercommunicator (MPI 5.0, section 11.10.6).
 //!
-//! Each opens a port and sends its name over the socket, in a message of fixed length. If both are of one job, the lower
-//! process accepts at its port, and the other one connects to that. Otherwise there is no communicator, and the socket is
-//! as it was.
+//! Each opens a port and sends its name over the socket, in a message of fixed length. The lower process accepts at its port, and the
+//! other one connects to that; of two jobs, the one of the lower name accepts, once the other has said that it reaches its port. If they cannot reach each other, there is no
+//! communicator, and the socket is as it was.
 
 use std::ffi::c_int;
 use std::io;
+use std::sync::Arc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_mpi::Comm;
 use weft_mpi::comm::Port;
 
 use super::job::{ask, unexpected};
+use super::other_jobs;
 use crate::args::Out;
 use crate::calls::comm::publish;
 use crate::fault::{Checked, Fault};
@@ -19,14 +22,17 @@ use crate::{c, state};
 
 /// Bytes of a name on the socket, filled up with zeros.
 const MESSAGE: usize = 128;
+/// Who connects to another job's port has reached it.
+const REACHED: &str = "reached";
 
 pub fn comm_join(fd: c_int, mut intercomm: Out<c::Comm>) -> Checked<()> {
     intercomm.set(k::MPI_COMM_NULL);
     let own = match ask(JobRequest::OpenPort)? {
-        JobAnswer::Port(own) => own,
+        JobAnswer::Port(own) => other_jobs()?.open_port(&own),
         other => return Err(unexpected(other)),
     };
     let joined = join(fd, &own);
+    other_jobs()?.close_port(&own);
     let closed = ask(JobRequest::ClosePort { port: own });
     let joined = joined?;
     closed?;
@@ -38,22 +44,19 @@ pub fn comm_join(fd: c_int, mut intercomm: Out<c::Comm>) -> Checked<()> {
     Ok(())
 }
 
-fn join(fd: c_int, own: &str) -> Checked<Option<std::sync::Arc<weft_mpi::Comm>>> {
-    let theirs = exchange(fd, own).map_err(|error| {
-        Fault::new(
-            k::MPI_ERR_OTHER,
-            format!("descriptor {fd} cannot be used: {error}; pass a connected stream socket of which both ends call MPI_Comm_join"),
-        )
-    })?;
-    let (Some((job, own)), Some((other, theirs))) =
-        (PortName::parse(own), PortName::parse(&theirs))
+fn join(fd: c_int, own: &str) -> Checked<Option<Arc<Comm>>> {
+    let name = tell(fd, own)?;
+    let (Some((job, own)), Some((other, theirs))) = (PortName::parse(own), PortName::parse(&name))
     else {
         return Ok(None);
     };
-    if job != other || own.owner == theirs.owner {
+    let itself = state::process()?.itself();
+    if job != other {
+        return join_elsewhere(fd, &itself, (job, own), (other, &name));
+    }
+    if own.owner == theirs.owner {
         return Ok(None);
     }
-    let itself = state::process()?.itself();
     let port = |name: PortName| {
         Some(Ok(Port {
             owner: weft_fabric::Peer(name.owner),
@@ -65,6 +68,38 @@ fn join(fd: c_int, own: &str) -> Checked<Option<std::sync::Arc<weft_mpi::Comm>>>
     } else {
         itself.connect_to(0, port(theirs))?
     }))
+}
+
+/// The same with a process of another job.
+fn join_elsewhere(
+    fd: c_int,
+    itself: &Arc<Comm>,
+    (job, own): (&str, PortName),
+    (other, theirs): (&str, &str),
+) -> Checked<Option<Arc<Comm>>> {
+    if job < other {
+        if tell(fd, "")? != REACHED {
+            return Ok(None);
+        }
+        let (owner, number) = (itself.process().me(), own.number);
+        return Ok(Some(itself.accept(0, Some(Ok(Port { owner, number })))?));
+    }
+    let way = other_jobs()?.call(theirs);
+    tell(fd, if way.is_ok() { REACHED } else { "" })?;
+    match way {
+        Ok(way) => Ok(Some(itself.connect_elsewhere(0, way)?)),
+        Err(_) => Ok(None),
+    }
+}
+
+/// As [`exchange`], with the error of the call.
+fn tell(fd: c_int, text: &str) -> Checked<String> {
+    exchange(fd, text).map_err(|error| {
+        Fault::new(
+            k::MPI_ERR_OTHER,
+            format!("descriptor {fd} cannot be used: {error}; pass a connected stream socket of which both ends call MPI_Comm_join"),
+        )
+    })
 }
 
 /// Sends a name, and receives one.

@@ -1,0 +1,693 @@
+//! Abroad: groups of two jobs meet (MPI 5.0, section 11.9). What a [`Meeting`] has agreed on holds for all communicators
+//! that are made of the intercommunicator that it ends with.
+//!
+//! ```text
+//!   connecting job                               accepting job
+//!   members listen, tell their root where        members listen, tell their root where
+//!   root ── hello, where its members are ──►     root
+//!        ◄── hello, where its members are, key ──
+//!   each root tells its members; each opens its end of the bridge; each root hears whether all have
+//!        ◄── all have, or why not ──►
+//! ```
+//!
+//! # Names
+//! Each job has numbers of its own for processes, and each process has its own for those of other jobs. What two jobs tell
+//! each other counts the members of the meeting: those who accept, in the order of their communicator, then those who connect. A context
+//! of a meeting carries its number and a leader in that count:
+//!
+//! ```text
+//!   31 30 29             15 14                   1 0
+//!   1  0  number of meeting count · leader         which half
+//! ```
+//!
+//! No member has two meetings of the same number, as both sides take one above all that any of them has had. So no context of a
+//! meeting is that of another one, or of a communicator of one job (bit 31), at any process.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use weft_atomic::{AtomicU32, Ordering};
+use weft_fabric::{Fabric, Peer, Region};
+
+use super::agree::leader_bits;
+use super::inter::Greeting;
+use super::{Comm, Remote, Shape};
+use crate::buffer;
+use crate::engine::WaitFor;
+use crate::error::{Error, ErrorClass, Result};
+use crate::group::Group;
+use crate::process::Process;
+use crate::schedule::{Schedule, Span, Step};
+
+/// Contexts from here on, up to those of guests, belong to meetings.
+pub(super) const ABROAD: u32 = 1 << 31;
+/// How many numbers there are for meetings.
+const NUMBERS: u32 = 1 << 15;
+/// How many bits of a context are for count and leader.
+const INNER: u32 = 14;
+/// What a root tells its group in place of a size: the other group is one of another job.
+pub(super) const ELSEWHERE: u32 = u32::MAX;
+/// Bytes of what a member tells its root.
+const RECORD: usize = 1024;
+/// Both sides are of the same release, or do not meet.
+const RELEASE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"), " meeting 1");
+
+/// What a process needs of the system to meet processes of other jobs.
+pub trait Abroad: Send + Sync {
+    /// Whether other jobs can call at a port of this process.
+    fn listens_at(&self, port: u32) -> bool;
+    /// Who has called at a port and was not taken yet. It [notifies](Process::notify) when somebody has.
+    fn take_caller(&self, port: u32) -> Option<Box<dyn Line>>;
+    /// The next one to be taken.
+    fn give_back(&self, port: u32, line: Box<dyn Line>);
+    /// A key that nobody can guess.
+    ///
+    /// # Errors
+    /// If the system has none.
+    fn draw_key(&self) -> Result<[u8; 32]>;
+    /// Begins to be reachable by processes of another job; from other hosts, too, if `wide`.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn listen(&self, wide: bool) -> Result<Box<dyn Listening>>;
+    /// Makes room for processes of other jobs in the fabric. Once, before any of them is joined.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn widen(&self, fabric: &mut Box<dyn Fabric>) -> Result<()>;
+    /// Ends a bridge.
+    fn close(&self, bridge: usize);
+}
+
+/// A way to the root of another job, over which the roots agree.
+pub trait Line: Send {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    fn send(&mut self, message: &[u8]) -> Result<()>;
+    /// Waits for a message, and makes progress meanwhile.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    fn receive(&mut self) -> Result<Vec<u8>>;
+}
+
+/// A process that listens for those of another job.
+pub trait Listening: Send {
+    /// Where: to be told to them.
+    fn address(&self) -> String;
+    /// Opens this process's end.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)>;
+}
+
+/// Who takes part in a bridge.
+#[derive(Debug)]
+pub struct Joining {
+    /// This process's number among them.
+    pub me: u32,
+    /// What they know and nobody else.
+    pub key: [u8; 32],
+    /// Where each of them listens.
+    pub addresses: Vec<String>,
+    /// The numbers of the other side.
+    pub others: Range<u32>,
+    /// This side connects to all of the other one.
+    pub greets: bool,
+}
+
+/// What a process has to do with other jobs.
+#[derive(Default)]
+pub(crate) struct Meetings {
+    abroad: OnceLock<Arc<dyn Abroad>>,
+    is_widened: Mutex<bool>,
+    all: Mutex<Vec<Weak<Meeting>>>,
+    /// Above all numbers that meetings of this process have had.
+    next: AtomicU32,
+}
+
+impl Meetings {
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<Meeting>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of a context, if it is one of a meeting that this process takes part in.
+    pub fn of(&self, context: u32) -> Option<Arc<Meeting>> {
+        if context & (ABROAD | ABROAD >> 1) != ABROAD {
+            return None;
+        }
+        let number = context >> (INNER + 1) & (NUMBERS - 1);
+        let all = self.all();
+        all.iter()
+            .filter_map(Weak::upgrade)
+            .find(|meeting| meeting.number == number)
+    }
+}
+
+/// What two groups of different jobs have agreed on. It lives as long as a communicator of them, and so does the connection.
+pub(crate) struct Meeting {
+    number: u32,
+    me: u32,
+    /// By number in the meeting.
+    members: Vec<Peer>,
+    /// Counts the contexts that this process leads.
+    next: AtomicU32,
+    abroad: Arc<dyn Abroad>,
+    bridge: usize,
+}
+
+impl std::fmt::Debug for Meeting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Meeting({})", self.number)
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        self.abroad.close(self.bridge);
+    }
+}
+
+impl Meeting {
+    /// The number of a process in the meeting; the highest one of who takes no part.
+    pub fn number_of(&self, peer: Peer) -> u32 {
+        let place = self.members.iter().position(|member| *member == peer);
+        place.map_or(u32::MAX, |place| place as u32)
+    }
+
+    /// The process of a number.
+    pub fn peer(&self, number: u32) -> Option<Peer> {
+        self.members.get(number as usize).copied()
+    }
+
+    /// How many take part.
+    pub fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    fn context(&self, inner: u32) -> u32 {
+        ABROAD | self.number << (INNER + 1) | inner << 1
+    }
+
+    /// A new context, led by this process.
+    pub fn new_context(&self) -> Result<u32> {
+        let leaders = leader_bits(self.size());
+        let most = 1 << (INNER - leaders);
+        let count = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < most).then_some(count + 1)
+            });
+        match count {
+            Ok(count) => Ok(self.context(count << leaders | self.me)),
+            Err(_) => Err(Error::new(
+                ErrorClass::Other,
+                format!(
+                    "this process has led the creation of {} communicators with processes of another job, and no context is left; create \
+                     communicators once and reuse them, or connect again",
+                    most - 1
+                ),
+            )),
+        }
+    }
+}
+
+/// What a member tells its root: where it listens, or why not.
+struct Record {
+    next: u32,
+    said: std::result::Result<String, String>,
+}
+
+impl Record {
+    fn to_bytes(&self) -> Vec<u8> {
+        let (ok, text) = match &self.said {
+            Ok(text) => (1_u8, text),
+            Err(text) => (0, text),
+        };
+        let mut end = text.len().min(RECORD - 9);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = vec![ok];
+        bytes.extend(self.next.to_le_bytes());
+        bytes.extend((end as u32).to_le_bytes());
+        bytes.extend(&text.as_bytes()[..end]);
+        bytes.resize(RECORD, 0);
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let length = word(bytes, 5)? as usize;
+        let text = std::str::from_utf8(bytes.get(9..9 + length)?)
+            .ok()?
+            .to_owned();
+        Some(Self {
+            next: word(bytes, 1)?,
+            said: match bytes[0] {
+                0 => Err(text),
+                _ => Ok(text),
+            },
+        })
+    }
+}
+
+fn word(bytes: &[u8], at: usize) -> Option<u32> {
+    let part = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(part.try_into().ok()?))
+}
+
+/// What the roots have found out: who takes part, under which number and key.
+struct Plan {
+    number: u32,
+    key: [u8; 32],
+    /// Of those who accept, then of those who connect.
+    addresses: Vec<String>,
+    accepting: u32,
+}
+
+impl Plan {
+    /// Of what the members of both sides have said. The error is the same at both roots, but for who is meant.
+    fn of(sides: [&[u8]; 2], key: [u8; 32]) -> std::result::Result<Self, String> {
+        let mut plan = Self {
+            number: 0,
+            key,
+            addresses: Vec::new(),
+            accepting: (sides[0].len() / RECORD) as u32,
+        };
+        for record in sides.iter().flat_map(|side| side.chunks(RECORD)) {
+            let record = Record::from_bytes(record).ok_or("a message cannot be understood")?;
+            plan.number = plan.number.max(record.next);
+            plan.addresses.push(record.said?);
+        }
+        if plan.number >= NUMBERS {
+            return Err(format!(
+                "one of the processes has been connected to other jobs {NUMBERS} times; start it again"
+            ));
+        }
+        if leader_bits(plan.addresses.len() as u32) >= INNER {
+            return Err(format!(
+                "{} processes are too many; connect smaller groups",
+                plan.addresses.len()
+            ));
+        }
+        Ok(plan)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.number.to_le_bytes().to_vec();
+        bytes.extend(self.accepting.to_le_bytes());
+        bytes.extend(self.key);
+        for address in &self.addresses {
+            bytes.extend((address.len() as u32).to_le_bytes());
+            bytes.extend(address.as_bytes());
+        }
+        bytes
+    }
+
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (number, accepting) = (word(bytes, 0)?, word(bytes, 4)?);
+        let key = bytes.get(8..40)?.try_into().ok()?;
+        let mut addresses = Vec::new();
+        let mut at = 40;
+        while at < bytes.len() {
+            let length = word(bytes, at)? as usize;
+            let text = bytes.get(at + 4..at + 4 + length)?;
+            addresses.push(String::from_utf8(text.to_vec()).ok()?);
+            at += 4 + length;
+        }
+        Some(Self {
+            number,
+            key,
+            addresses,
+            accepting,
+        })
+    }
+}
+
+/// A caller at a port.
+pub(super) enum Caller {
+    /// Of this job: what it says.
+    Here,
+    /// Of another job.
+    Elsewhere(Box<dyn Line>),
+}
+
+impl Process {
+    /// Says how other jobs are met. Once.
+    pub fn set_abroad(&self, abroad: Arc<dyn Abroad>) {
+        let _ = self.meetings.abroad.set(abroad);
+    }
+
+    /// Whether the processes that this one has an intercommunicator or another communicator with may be of another job.
+    fn abroad(&self) -> Result<&Arc<dyn Abroad>> {
+        self.meetings.abroad.get().ok_or_else(|| {
+            Error::new(
+                ErrorClass::Port,
+                "this process cannot be connected to other jobs; it runs within one process with the others",
+            )
+        })
+    }
+
+    /// Waits for whoever calls first at a port: a process of this job, whose call is received into `call`, or of another one.
+    pub(super) fn next_caller(&self, ports: u32, port: u32, call: &mut [u8]) -> Result<Caller> {
+        let gate = self.meetings.abroad.get();
+        let Some(gate) = gate.filter(|gate| gate.listens_at(port)) else {
+            self.receive_at(ports, None, port, call)?;
+            return Ok(Caller::Here);
+        };
+        let mut engine = self.lock();
+        let receive = crate::Buffer::untyped(buffer::region_of(call));
+        let nobody = Arc::new(Group::of(vec![self.me()]));
+        let tag = Some(port.cast_signed());
+        let request = engine.start_receive(receive, ports, None, tag, Some(nobody))?;
+        let line = engine.wait_for(
+            WaitFor::Outside("another group that connects to the port"),
+            |engine| match engine.is_over(request) {
+                true => Some(None),
+                false => gate.take_caller(port).map(Some),
+            },
+        );
+        let Some(line) = line else {
+            return engine.finish(request).map(|_| Caller::Here);
+        };
+        engine.cancel(request)?;
+        let status = engine.finish(request)?;
+        drop(engine);
+        if status.cancelled {
+            return Ok(Caller::Elsewhere(line));
+        }
+        gate.give_back(port, line);
+        Ok(Caller::Here)
+    }
+
+    /// The hello of the other root, after this one's.
+    pub(super) fn greet_abroad(&self, line: &mut dyn Line) -> Result<bool> {
+        let wide = self.has_several_hosts();
+        let mut hello = vec![u8::from(wide)];
+        hello.extend(RELEASE.as_bytes());
+        line.send(&hello)?;
+        let theirs = line.receive()?;
+        match theirs.split_first() {
+            Some((other, release)) if release == RELEASE.as_bytes() => Ok(wide || *other != 0),
+            _ => Err(Error::new(
+                ErrorClass::Port,
+                format!(
+                    "the other job is of another release of Weft ({} here); use one release for both",
+                    env!("CARGO_PKG_VERSION")
+                ),
+            )),
+        }
+    }
+}
+
+impl Comm {
+    /// The meeting that its members are from, if they may be of several jobs.
+    pub(crate) fn meeting(&self) -> Option<&Arc<Meeting>> {
+        self.meeting.get()
+    }
+
+    /// A new context for a communicator that is made of this one, led by this process.
+    pub(super) fn draw_context(&self, channel: u32) -> Result<u32> {
+        match self.meeting() {
+            Some(meeting) => meeting.new_context(),
+            None => self.process().new_context_in(channel),
+        }
+    }
+
+    /// Nothing is decided between jobs after losses.
+    ///
+    /// # Errors
+    /// For a communicator of several jobs.
+    pub(super) fn check_one_job(&self, name: &str) -> Result<()> {
+        match self.meeting() {
+            None => Ok(()),
+            Some(_) => Err(Error::new(
+                ErrorClass::Comm,
+                format!(
+                    "{name}: the communicator has come of a connection between two jobs, across which losses are not agreed upon; \
+                     disconnect it, and go on with one of this job"
+                ),
+            )),
+        }
+    }
+
+    /// Each member: an intercommunicator with a group of another job. `line` at the root.
+    pub(super) fn meet_abroad(
+        &self,
+        name: &'static str,
+        root: u32,
+        (accepts, wide): (bool, bool),
+        line: Option<Box<dyn Line>>,
+    ) -> Result<Arc<Self>> {
+        let met = self.plan_meeting(name, root, (accepts, wide), line);
+        met.map_err(|error| {
+            Error::new(
+                ErrorClass::Port,
+                format!("{name}: the two jobs could not be connected: {error}"),
+            )
+        })
+    }
+
+    fn plan_meeting(
+        &self,
+        name: &'static str,
+        root: u32,
+        (accepts, wide): (bool, bool),
+        mut line: Option<Box<dyn Line>>,
+    ) -> Result<Arc<Self>> {
+        let process = self.process();
+        let text = |error: Error| error.text().to_owned();
+        let listening = process.abroad().and_then(|abroad| abroad.listen(wide));
+        let record = Record {
+            next: process.meetings.next.load(Ordering::Relaxed),
+            said: match &listening {
+                Ok(listening) => Ok(listening.address()),
+                Err(error) => Err(error.text().to_owned()),
+            },
+        };
+        let ours = self.collect(name, &mut record.to_bytes(), root)?;
+        let plan = line.as_mut().map(|line| {
+            let exchanged = self.exchange(&mut **line, &ours, accepts);
+            exchanged.map_err(text)
+        });
+        let plan =
+            self.spread_outcome(name, root, plan.map(|plan| plan.map(|it| it.to_bytes())))?;
+        let opened = Plan::from_bytes(&plan)
+            .ok_or_else(|| Error::new(ErrorClass::Intern, "a plan cannot be understood"))
+            .and_then(|plan| self.open_meeting(&plan, accepts, listening?));
+        let record = Record {
+            next: 0,
+            said: match &opened {
+                Ok(_) => Ok(String::new()),
+                Err(error) => Err(error.text().to_owned()),
+            },
+        };
+        let ours = self.collect(name, &mut record.to_bytes(), root)?;
+        let outcome = line.as_mut().map(|line| {
+            let exchanged = line.send(&ours).and_then(|()| line.receive());
+            let theirs = exchanged.map_err(text)?;
+            let all = ours.chunks(RECORD).chain(theirs.chunks(RECORD));
+            for record in all {
+                Record::from_bytes(record)
+                    .ok_or("a message cannot be understood")?
+                    .said?;
+            }
+            Ok(Vec::new())
+        });
+        self.spread_outcome(name, root, outcome)?;
+        let (meeting, remote) = opened?;
+        process.connections().make_possible();
+        let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote), Some(&meeting)));
+        let group = Arc::clone(self.group());
+        Ok(Self::assemble(process, meeting.context(0), group, shape)
+            .expect("a member of its own group"))
+    }
+
+    /// The root's part: what the members of both sides have said, and the key.
+    fn exchange(&self, line: &mut dyn Line, ours: &[u8], accepts: bool) -> Result<Plan> {
+        let mut key = [0; 32];
+        if accepts {
+            key = self.process().abroad()?.draw_key()?;
+        }
+        let mut message = key.to_vec();
+        message.extend(ours);
+        line.send(&message)?;
+        let theirs = line.receive()?;
+        let Some((their_key, theirs)) = theirs.split_first_chunk::<32>() else {
+            return Err(Error::new(
+                ErrorClass::Port,
+                "a message of the other job cannot be understood",
+            ));
+        };
+        let plan = match accepts {
+            true => Plan::of([ours, theirs], key),
+            false => Plan::of([theirs, ours], *their_key),
+        };
+        plan.map_err(|reason| Error::new(ErrorClass::Port, reason))
+    }
+
+    /// Opens this process's end, and notes the meeting.
+    fn open_meeting(
+        &self,
+        plan: &Plan,
+        accepts: bool,
+        listening: Box<dyn Listening>,
+    ) -> Result<(Arc<Meeting>, Group)> {
+        let process = self.process();
+        let meetings = &process.meetings;
+        let claimed = meetings
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+                (next <= plan.number).then_some(plan.number + 1)
+            });
+        if claimed.is_err() {
+            return Err(Error::new(
+                ErrorClass::Port,
+                "another thread of a process has connected it to another job at the same moment; connect again",
+            ));
+        }
+        let total = plan.addresses.len() as u32;
+        let (own, others) = match accepts {
+            true => (0, plan.accepting..total),
+            false => (plan.accepting, 0..plan.accepting),
+        };
+        let me = own + self.rank();
+        let joining = Joining {
+            me,
+            key: plan.key,
+            addresses: plan.addresses.clone(),
+            others,
+            greets: accepts,
+        };
+        let abroad = Arc::clone(process.abroad()?);
+        let mut is_widened = meetings
+            .is_widened
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut engine = process.lock();
+        if !*is_widened {
+            engine.widen(|fabric| abroad.widen(fabric))?;
+            *is_widened = true;
+        }
+        // Nothing of the others is heard before there is room for it.
+        let (bridge, peers) = listening.join(joining)?;
+        engine.make_room_for_peers();
+        // What was known of others in their places is forgotten before anything is sent to them.
+        engine.progress();
+        drop((engine, is_widened));
+        let local = self.group().members();
+        let members = match accepts {
+            true => local.chain(peers.iter().copied()).collect(),
+            false => peers.iter().copied().chain(local).collect(),
+        };
+        let meeting = Arc::new(Meeting {
+            number: plan.number,
+            me,
+            members,
+            next: AtomicU32::new(1),
+            abroad,
+            bridge,
+        });
+        let mut all = meetings.all();
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(&meeting));
+        Ok((meeting, Group::of(peers)))
+    }
+
+    /// What each member says, at the root.
+    fn collect(&self, name: &'static str, own: &mut [u8], root: u32) -> Result<Vec<u8>> {
+        let mut all = vec![0; self.size() as usize * RECORD];
+        let region = buffer::region_of(&mut all);
+        let own = Span::User(buffer::region_of(own));
+        let part = |rank: u32| {
+            let part = region.part(rank as usize * RECORD, RECORD);
+            Span::User(part.unwrap_or(Region::EMPTY))
+        };
+        let mut steps = Vec::new();
+        if self.rank() == root {
+            steps.push(Step::Copy {
+                from: own,
+                into: part(root),
+            });
+            let others = (0..self.size()).filter(|rank| *rank != root);
+            steps.extend(others.map(|from| Step::Receive {
+                from,
+                into: part(from),
+            }));
+        } else {
+            steps.push(Step::Send {
+                to: root,
+                from: own,
+            });
+        }
+        self.run(Schedule::of(name, steps))?;
+        Ok(all)
+    }
+
+    /// What the root has come to, at all members.
+    fn spread_outcome(
+        &self,
+        name: &'static str,
+        root: u32,
+        outcome: Option<std::result::Result<Vec<u8>, String>>,
+    ) -> Result<Vec<u8>> {
+        let (ok, mut bytes) = match outcome {
+            Some(Ok(bytes)) => (true, bytes),
+            Some(Err(text)) => (false, text.into_bytes()),
+            None => (false, Vec::new()),
+        };
+        let mut head = Greeting {
+            context: u32::from(ok),
+            size: bytes.len() as u32,
+        }
+        .to_bytes();
+        self.spread(name, &mut head, root)?;
+        let Greeting { context: ok, size } = Greeting::from_bytes(head);
+        bytes.resize(size as usize, 0);
+        if size > 0 {
+            self.spread(name, &mut bytes, root)?;
+        }
+        match ok {
+            0 => Err(Error::new(
+                ErrorClass::Port,
+                String::from_utf8_lossy(&bytes),
+            )),
+            _ => Ok(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(next: u32, said: std::result::Result<&str, &str>) -> Vec<u8> {
+        let said = said.map(str::to_owned).map_err(str::to_owned);
+        Record { next, said }.to_bytes()
+    }
+
+    #[test]
+    fn both_roots_come_to_the_same_plan() {
+        let accepting = [record(4, Ok("a")), record(0, Ok("b"))].concat();
+        let connecting = record(7, Ok("c"));
+        let plan = Plan::of([&accepting, &connecting], [1; 32]).expect("all listen");
+        let told = Plan::from_bytes(&plan.to_bytes()).expect("a plan");
+        assert_eq!((told.number, told.accepting, told.key), (7, 2, [1; 32]));
+        assert_eq!(told.addresses, ["a", "b", "c"]);
+    }
+
+    #[test]
+    fn who_cannot_listen_is_everybodys_reason() {
+        let long = "é".repeat(RECORD);
+        let sides = [record(0, Ok("a")), record(0, Err(&long))];
+        let reason = Plan::of([&sides[0], &sides[1]], [0; 32])
+            .err()
+            .expect("not all listen");
+        assert!(reason.len() > RECORD / 2 && long.starts_with(&reason));
+        let many = record(NUMBERS, Ok("a"));
+        assert!(Plan::of([&many, &sides[0]], [0; 32]).is_err());
+    }
+}

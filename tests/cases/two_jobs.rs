@@ -1,0 +1,201 @@
+//! Two jobs that are connected by the name of a port: two `mpiexec`, of which neither knows the other.
+#![allow(missing_docs)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use weft_tests::{Ended, build, processes_of, run, scratch, tool};
+
+const LIMIT: Duration = Duration::from_secs(90);
+
+fn program() -> PathBuf {
+    build("tests/programs/two_jobs.c", &["-pthread"])
+}
+
+/// A file for the name of a port that nobody has written yet.
+fn meeting_place() -> String {
+    #[allow(
+        clippy::disallowed_types,
+        reason = "a counter of the test, which no model explores"
+    )]
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let file = scratch("two_jobs").join(format!("{}-{number}", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    file.to_string_lossy().into_owned()
+}
+
+fn job(options: &[&str], ranks: u32, words: &[&str]) -> Command {
+    let mut command = tool("mpiexec");
+    command.args(options).arg("-n").arg(ranks.to_string());
+    command.arg(program()).args(words);
+    command
+}
+
+fn beside(mut command: Command) -> JoinHandle<Ended> {
+    thread::spawn(move || run(&mut command, LIMIT))
+}
+
+/// Both jobs end well, each with what it says last.
+fn both_pass(serve: Command, ask: Command, ranks: (u32, u32)) {
+    let serve = beside(serve);
+    let ask = beside(ask);
+    for (job, ranks) in [(serve, ranks.0), (ask, ranks.1)] {
+        let ended = job.join().expect("it has run");
+        ended.expect_success();
+        assert!(
+            ended.out.contains(&format!("ok with {ranks} rank")),
+            "{ended:?}"
+        );
+        assert_eq!(ended.err, "", "nothing is complained of");
+    }
+}
+
+#[test]
+fn two_jobs_use_what_they_have_in_common() {
+    for (serving, asking) in [(1, 1), (3, 2), (2, 4)] {
+        let file = meeting_place();
+        let serve = job(&[], serving, &["serve", &file, "1"]);
+        let ask = job(&[], asking, &["ask", &file, "1"]);
+        both_pass(serve, ask, (serving, asking));
+    }
+}
+
+#[test]
+fn also_where_one_of_them_talks_by_tcp() {
+    for (serving, asking) in [
+        (&["--fabric", "tcp"][..], &[][..]),
+        (&[], &["--fabric", "tcp"]),
+    ] {
+        let file = meeting_place();
+        let serve = job(serving, 2, &["serve", &file, "2"]);
+        let ask = job(asking, 3, &["ask", &file, "2"]);
+        both_pass(serve, ask, (2, 3));
+    }
+}
+
+/// Nobody has started it by a launcher.
+#[test]
+fn a_program_alone_connects_to_a_job() {
+    let file = meeting_place();
+    let serve = job(&[], 3, &["serve", &file, "2"]);
+    let mut ask = Command::new(program());
+    ask.args(["ask", &file, "2"]);
+    both_pass(serve, ask, (3, 1));
+}
+
+#[test]
+fn processes_of_two_jobs_join_by_a_socket() {
+    let file = meeting_place();
+    let serve = job(&[], 1, &["join-serve", &file]);
+    let ask = job(&[], 1, &["join-ask", &file]);
+    both_pass(serve, ask, (1, 1));
+}
+
+/// Starts a job that connects, and kills all of it by its launcher when it has.
+fn killed_when_connected(file: &str) {
+    use std::io::Read;
+    let mut stay = job(&[], 2, &["stay", file])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts");
+    let mut heard = [0; 9];
+    let said = stay.stdout.as_mut().expect("piped").read_exact(&mut heard);
+    said.expect("it connects");
+    stay.kill().expect("our child");
+    stay.wait().expect("our child");
+}
+
+#[test]
+fn a_job_goes_on_when_the_other_is_killed() {
+    let file = meeting_place();
+    let mourn = beside(job(&[], 2, &["mourn", &file]));
+    killed_when_connected(&file);
+    let ended = mourn.join().expect("it has run");
+    ended.expect_success();
+    assert!(
+        ended.out.contains("a process of another job is lost"),
+        "{ended:?}"
+    );
+    assert!(ended.out.contains("mourn: ok with 2 ranks"), "{ended:?}");
+}
+
+#[test]
+fn a_job_is_told_when_the_other_ends_without_disconnecting() {
+    let file = meeting_place();
+    let reap = beside(job(&[], 2, &["reap", &file]));
+    let leave = beside(job(&[], 1, &["leave", &file]));
+    leave.join().expect("it has run").expect_success();
+    let ended = reap.join().expect("it has run");
+    ended.expect_success();
+    assert!(
+        ended.out.contains("a process of another job is lost"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn a_port_that_cannot_be_reached_is_an_error_with_a_reason() {
+    let user = weft_sys::process::user();
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("there");
+    let (host, stranger) = (host.trim(), user + 1);
+    let cases = [
+        (
+            format!("weft:0123456789abcdef:0:1:{user}@{host}"),
+            "nobody is there",
+        ),
+        (
+            format!("weft:0123456789abcdef:0:1:{stranger}@{host}"),
+            "a job of user",
+        ),
+        (
+            format!("weft:0123456789abcdef:0:1:{user}@elsewhere"),
+            "must be on one host",
+        ),
+        ("weft:0123456789abcdef:0:1".to_owned(), "another release"),
+        ("nothing".to_owned(), "no name of a port"),
+    ];
+    for (name, reason) in cases {
+        let ended = run(&mut job(&[], 2, &["wrong", &name]), LIMIT);
+        ended.expect_success();
+        assert!(ended.out.contains(reason), "{name}: {ended:?}");
+    }
+}
+
+/// Whatever became of the jobs, nothing of them is left.
+#[test]
+fn nothing_is_left_of_either() {
+    let copy = |name: &str| {
+        let own = scratch("two_jobs").join(format!("{name}-{}", std::process::id()));
+        std::fs::copy(program(), &own).expect("can be written");
+        own
+    };
+    let (mourner, stayer) = (copy("mourner"), copy("stayer"));
+    let file = meeting_place();
+    let start = |program: &Path, what: &str| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", "2"]).arg(program).args([what, &file]);
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    };
+    let mut mourn = start(&mourner, "mourn").spawn().expect("starts");
+    let mut stay = start(&stayer, "stay").spawn().expect("starts");
+    {
+        use std::io::Read;
+        let mut heard = [0; 9];
+        let said = stay.stdout.as_mut().expect("piped").read_exact(&mut heard);
+        said.expect("it connects");
+    }
+    mourn.kill().expect("our child");
+    mourn.wait().expect("our child");
+    // The other one is told by a fatal error, and ends.
+    assert_ne!(stay.wait().expect("our child").code(), Some(0));
+    for program in [mourner, stayer] {
+        assert_eq!(processes_of(&program), [0; 0], "{}", program.display());
+        std::fs::remove_file(program).expect("ours");
+    }
+}

@@ -185,7 +185,7 @@ fn measure(
         .map(|(index, one)| Variants {
             over_tcp: implementations.len() + index,
             encrypted: add(one.encrypted()),
-            over_libfabric: add(Some(one.over_libfabric(&implementations))),
+            over_libfabric: add(Some(one.over_libfabric(implementations))),
             over_hosts: add(one.over_hosts(&hosts)),
             unchecked: add(one.unchecked()),
             recording: one.recording().and_then(|[profile, timeline]| {

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Operation, Peer, Posted, Region, Result, Rights,
+    Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
     SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Token, Traffic, Uses,
 };
 use weft_secure::Key;
@@ -508,6 +508,14 @@ impl Fabric for Abroad {
             return self.own.inject(to, head, data);
         }
         self.try_send(to, head, data) == Ok(Posted::Done)
+    }
+
+    #[inline]
+    fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next {
+        if self.is_own(from) {
+            return self.own.take_next(from, head, into);
+        }
+        Next::Other
     }
 
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize {

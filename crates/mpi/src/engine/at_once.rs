@@ -199,6 +199,12 @@ impl Core {
     }
 }
 
+/// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
+#[cold]
+fn may_not_look_on(looks: u32, bell: &Arc<dyn Bell>) -> bool {
+    looks > waiting::LOOKS_ALONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
+}
+
 impl Engine {
     /// Sends a message that goes with its envelope, if it can leave now.
     #[inline(always)]
@@ -235,7 +241,7 @@ impl Engine {
         (into, signature): (Region, SignatureCode),
         context: u32,
         (from, tag): (Peer, i32),
-        bell: &dyn Bell,
+        bell: &Arc<dyn Bell>,
     ) -> Next {
         // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
         let matching = &self.core.matching;
@@ -247,6 +253,9 @@ impl Engine {
             return Next::Other;
         }
         let size = into.len();
+        if size > SHORT {
+            return Next::Other;
+        }
         let head = Envelope::eager(context, tag, size as u64)
             .of(signature)
             .to_head();
@@ -254,16 +263,18 @@ impl Engine {
         let mut looks = 1;
         loop {
             match self.fabric.take_next(from, &head, &into) {
-                Next::Nothing if looks < waiting::LOOKS_ALONE => looks += 1,
-                Next::Taken => break,
-                next => return next,
+                Next::Taken => {
+                    self.core.note_received(size);
+                    return Next::Taken;
+                }
+                Next::Nothing => {}
+                Next::Other => return Next::Other,
             }
-            if looks == waiting::FREE && !waiting::may_look_on(bell) {
+            looks += 1;
+            if looks > waiting::FREE && may_not_look_on(looks, bell) {
                 return Next::Nothing;
             }
         }
-        self.core.note_received(size);
-        Next::Taken
     }
 
     /// Receives a message whose data are here, or come with one look.

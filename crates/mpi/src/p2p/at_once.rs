@@ -46,7 +46,7 @@ impl Comm {
         let Some(mut engine) = shared.try_by_bias() else {
             return self.recv_any_at_once(into, from, TagPattern::Exact(tag));
         };
-        match engine.take_next_at_once(into, self.context(), (peer, tag), &**shared.bell()) {
+        match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
             Next::Taken => Some(Received {
                 source: rank,
                 tag,

@@ -1,5 +1,6 @@
 /* Ranks die, in rounds: at the begin, in a collective, in a receive. Those that are left revoke, agree and shrink, and go
- * on: each sum is checked. The last two are left over. Arguments: rounds in which nobody dies between two deaths. */
+ * on: each sum is checked. The last two are left over. Arguments: rounds in which nobody dies between two deaths; a number
+ * by which is drawn who dies when and where, one or two at once. */
 #include <mpi-ext.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,20 +16,30 @@ static int fail(const char *what, int code) {
     _exit(9);
 }
 
+/* Where one dies in a round. */
+enum { NOWHERE, BEFORE, RECEIVING, BEGUN };
+
+/* The same for all ranks. */
+static unsigned long long drawn;
+static int draw(int below) {
+    drawn = drawn * 6364136223846793005ULL + 1442695040888963407ULL;
+    return (int)((drawn >> 33) % (unsigned)below);
+}
+
 /* A round of work: the sum over all of numbers that each rank of the job has one of. */
-static int work(MPI_Comm comm, int me, int round, int dies) {
+static int work(MPI_Comm comm, int me, int round, int where) {
     static long own[20000], all[20000];
     int count = round % 3 == 0 ? 1 : round % 3 == 1 ? 300 : 20000, rank, size;
     MPI_Comm_rank(comm, &rank);
     MPI_Comm_size(comm, &size);
-    if (dies && round % 4 == 0)
+    if (where == BEFORE)
         raise(SIGKILL);
     if (round % 4 == 1) {
         /* Some wait for a message that does not come. */
         int token = round, code = MPI_SUCCESS;
         if (rank > 0)
             code = MPI_Recv(&token, 1, MPI_INT, rank - 1, 7, comm, MPI_STATUS_IGNORE);
-        if (dies)
+        if (where == RECEIVING)
             raise(SIGKILL);
         if (code == MPI_SUCCESS && rank + 1 < size)
             code = MPI_Send(&token, 1, MPI_INT, rank + 1, 7, comm);
@@ -43,12 +54,12 @@ static int work(MPI_Comm comm, int me, int round, int dies) {
     int code;
     if (round % 2) {
         code = MPI_Iallreduce(own, all, count, MPI_LONG, MPI_SUM, comm, &request);
-        if (dies)
+        if (where != NOWHERE)
             raise(SIGKILL);
         if (code == MPI_SUCCESS)
             code = MPI_Wait(&request, MPI_STATUS_IGNORE);
     } else {
-        if (dies)
+        if (where != NOWHERE)
             raise(SIGKILL);
         code = MPI_Allreduce(own, all, count, MPI_LONG, MPI_SUM, comm);
     }
@@ -73,6 +84,8 @@ static int work(MPI_Comm comm, int me, int round, int dies) {
 
 int main(int argc, char **argv) {
     int quiet = argc > 1 ? atoi(argv[1]) : 2, me, size, round = 0;
+    const int seed = argc > 2 ? atoi(argv[2]) : 0;
+    drawn = (unsigned)seed;
     MPI_Init(&argc, &argv);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, &me);
@@ -87,7 +100,17 @@ int main(int argc, char **argv) {
         int rank, dies = round / quiet % 3;
         MPI_Comm_rank(comm, &rank);
         int who = dies == 0 ? 0 : dies == 1 ? size - 1 : size / 2;
-        int code = work(comm, me, round, round % quiet == quiet - 1 && rank == who);
+        int where = round % 4 == 0 ? BEFORE : round % 4 == 1 ? RECEIVING : BEGUN, other = who;
+        int is_deadly = round % quiet == quiet - 1;
+        if (seed) {
+            is_deadly = draw(quiet + 1) == 0;
+            who = other = draw(size);
+            /* Two at once, if two are left then. */
+            if (draw(3) == 0 && size > 3)
+                other = draw(size);
+            where = BEFORE + draw(3);
+        }
+        int code = work(comm, me, round, is_deadly && (rank == who || rank == other) ? where : NOWHERE);
         int class = MPI_SUCCESS;
         MPI_Error_class(code, &class);
         if (class != MPI_SUCCESS && class != MPIX_ERR_PROC_FAILED && class != MPIX_ERR_REVOKED &&
@@ -119,7 +142,7 @@ int main(int argc, char **argv) {
     MPI_Group_free(&failed);
     if (lost != acked || lost < first - 2)
         fail("another number of losses", MPI_ERR_OTHER);
-    if (work(comm, me, 0, 0) != MPI_SUCCESS)
+    if (work(comm, me, 0, NOWHERE) != MPI_SUCCESS)
         fail("those that are left", MPI_ERR_OTHER);
     int rank;
     MPI_Comm_rank(comm, &rank);

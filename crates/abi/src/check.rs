@@ -10,7 +10,7 @@
 //! | [`findings`] | what the following have found |
 //! | [`threads`], [`races`] | by `mpiexec --check`: calls from threads that may not, receives that any of several messages could match |
 //! | [`under_way`] | requests, by `mpiexec --check`: where they were made, and their buffers meanwhile |
-//! | [`accesses`], [`fences`] | one-sided accesses of an epoch, by `mpiexec --check`: which conflict |
+//! | [`accesses`], [`fences`], [`epochs`] | one-sided accesses of an epoch, by `mpiexec --check`: which conflict |
 //! | [`development`] | what `mpiexec --check` asks for besides |
 //!
 //! # Safety
@@ -26,6 +26,7 @@ use weft_launch::check_mode::CheckMode;
 pub mod accesses;
 mod addresses;
 pub mod development;
+pub mod epochs;
 pub mod fences;
 pub mod findings;
 mod handles;

@@ -120,7 +120,7 @@ use crate::wait_times::WaitListener;
 
 pub(crate) use at_once::Asked;
 pub use at_once::Received;
-pub(crate) use inquiry::WaitsListener;
+pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
@@ -392,7 +392,7 @@ impl Engine {
 /// What tools and the program have set, for an engine that is opened later.
 pub(super) struct Settings {
     events: (u32, Option<Arc<dyn events::Listener>>, usize),
-    waits: (Option<WaitsListener>, bool),
+    waits: inquiry::Settings,
     wait_listener: Option<&'static dyn WaitListener>,
     eager: usize,
     credit: u32,
@@ -405,7 +405,7 @@ impl Engine {
         let (kinds, listener) = self.core.events.listened();
         Settings {
             events: (kinds, listener, self.core.callbacks.most_events()),
-            waits: self.core.inquiry.settings(),
+            waits: self.core.inquiry.settings().clone(),
             wait_listener: self.core.wait_listener,
             eager: self.eager,
             credit: self.credit_window(),
@@ -419,11 +419,7 @@ impl Engine {
         if let Some(listener) = listener {
             self.listen(kinds, listener, most);
         }
-        let (waits, one_thread_calls) = settings.waits;
-        if let Some(waits) = waits {
-            self.hear_waits(waits);
-        }
-        self.one_thread_calls(one_thread_calls);
+        self.core.inquiry.set(settings.waits);
         self.core.wait_listener = settings.wait_listener;
         self.set_eager_limit(settings.eager);
         self.set_credit_window(settings.credit);
@@ -448,6 +444,11 @@ impl Engine {
     /// Whether one thread of the program makes all calls, as it has said.
     pub(crate) fn one_thread_calls(&mut self, does: bool) {
         self.core.inquiry.one_thread_calls(does);
+    }
+
+    /// Somebody knows which threads are this rank's.
+    pub(crate) fn set_threads(&mut self, threads: ThreadsOfRank) {
+        self.core.inquiry.set_threads(threads);
     }
 
     /// Has somebody hear when calls wait.

@@ -10,7 +10,7 @@ use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
-use crate::engine::{Engines, Guard, RequestId, Shared, WaitFor, WaitsListener};
+use crate::engine::{Engines, Guard, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::rma::HelperSlot;
@@ -387,6 +387,13 @@ impl Process {
     /// none of its waits then. It is believed until another one calls.
     pub fn one_thread_calls(&self, does: bool) {
         self.for_each(|engine| engine.one_thread_calls(does));
+    }
+
+    /// Who knows the threads of this rank, for a process of several ranks, where those of the process are not it: by their numbers
+    /// in the kernel, all that may go on without this rank's calls.
+    pub fn set_threads(&self, threads: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+        let threads: ThreadsOfRank = Arc::new(threads);
+        self.for_each(|engine| engine.set_threads(Arc::clone(&threads)));
     }
 
     /// Has somebody hear whenever a call waits: see [`wait_times`](crate::wait_times).

@@ -6,6 +6,8 @@
 //! `WEFT_SEEDS=100000` runs so many programs of each, `WEFT_FIRST_SEED=50000` begins later.
 
 mod common;
+#[path = "deadlocks/judge.rs"]
+mod judge;
 #[path = "deadlocks/network.rs"]
 mod network;
 
@@ -14,13 +16,14 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::over;
+use judge::Judge;
 use network::{Counted, Hosts};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 use weft_fabric::{Bell, Fabric, Ticket, forward_bell};
 use weft_fabric_sim::{Cause, Config, Cost, Handle, World};
 use weft_mpi::coll::{self, Members};
-use weft_mpi::waits::{self, Link, RankWaits};
+use weft_mpi::waits::{Link, RankWaits};
 use weft_mpi::{Comm, Group, Process, SendMode, Source, TagPattern, Target};
 
 /// Inquiries after which the watch gives up: far more than any of these programs takes.
@@ -194,7 +197,7 @@ fn play(program: &[Step], world: &Comm, twin: &Comm, handle: &Handle) {
 
 /// The watch, which is the last rank of the machine and none of MPI's. True if it has proven a standstill.
 fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) -> bool {
-    let mut before: Option<BTreeMap<u32, RankWaits>> = None;
+    let mut judge = Judge::default();
     for number in 1..MOST_INQUIRIES {
         if watched.ended_by(handle.now()).len() == ranks as usize {
             return false;
@@ -215,36 +218,10 @@ fn watch(ranks: u32, watched: &Watched, handle: &Handle, random: &mut StdRng) ->
             |(at, answer): &(Duration, RankWaits)| *at <= now && answer.inquiry == 2 * number;
         let answers = answers.into_iter().filter(|(_, told)| in_time(told));
         let ended = watched.ended_by(now);
-        let answers: BTreeMap<u32, RankWaits> = answers
-            .map(|(rank, (_, answer))| (rank, answer))
-            .filter(|(rank, _)| !ended.contains_key(rank))
-            .collect();
-        let all = (0..ranks).all(|rank| ended.contains_key(&rank) || answers.contains_key(&rank));
-        if !all || answers.values().any(|answer| !answer.depends_on_others()) {
-            before = None;
-            continue;
-        }
-        let unchanged = before.is_some_and(|before| {
-            let same = |(rank, answer): (&u32, &RankWaits)| {
-                let before = before.get(rank);
-                before.is_some_and(|before| answer.is_unchanged_since(before))
-            };
-            // Who has come to its end since has gone on.
-            answers.len() == before.len() && answers.iter().all(same)
-        });
-        // The counts of the second answers: they held when the second inquiry began.
-        let last_words = ended.into_iter().map(|(rank, links)| {
-            let told = RankWaits {
-                links,
-                ..RankWaits::default()
-            };
-            (rank, told)
-        });
-        let all = answers.clone().into_iter().chain(last_words).collect();
-        if unchanged && waits::nothing_is_on_its_way(&all) {
+        let answers = answers.map(|(rank, (_, answer))| (rank, answer));
+        if judge.is_standstill(ranks, answers.collect(), ended) {
             return true;
         }
-        before = Some(answers);
     }
     false
 }

@@ -206,6 +206,7 @@ pub fn win_free(mut win: InOut<c::Win>) -> Checked<()> {
     let object = check::window(given, "win")?;
     let window = Arc::clone(object.window());
     window.check_free()?;
+    check::fences::at_end(&window);
     check::accesses::forget(&window);
     attribute::delete_all(Holder::Win(given), window.extras())?;
     let freed = window.free();

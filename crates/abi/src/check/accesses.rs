@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   MPI_Put ──► watch: does an access of this origin conflict? ──► flush, unlock, complete ──► its buffer unchanged?
+//!                                                              │            kept for when all meet (`epochs`)
 //!                                                              └─► MPI_Win_fence: as above, and each target hears of
 //!                                                                  all accesses to it (`fences`)
 //! ```
@@ -18,6 +19,7 @@ use weft_mpi::op::Predefined;
 use weft_mpi::rma::{TargetBuffer, Window};
 use weft_mpi::{Buffer, Op};
 
+use super::epochs::{self, Within};
 use super::findings;
 use super::under_way::Memory;
 use crate::handle::made::Made;
@@ -75,6 +77,7 @@ pub struct Access {
     pub spans: Vec<Range<i64>>,
     /// Of the bytes that are put, if they lie in one piece there.
     pub sum: Option<u64>,
+    pub within: Within,
     local: Vec<Memory>,
 }
 
@@ -87,6 +90,7 @@ impl Access {
             target: 0,
             spans,
             sum: None,
+            within: Within::Fences,
             local: Vec::new(),
         }
     }
@@ -175,6 +179,7 @@ fn begun(
         target: target.rank,
         spans: spans(window, target),
         sum: None,
+        within: epochs::within(window, target.rank),
         local: Vec::new(),
     };
     access.local.extend(sent.map(memory(false)));
@@ -254,7 +259,24 @@ pub fn bytes_of(span: &Range<i64>) -> String {
     format!("bytes {} to {}", span.start, span.end - 1)
 }
 
-/// A call is about to end accesses, if everything is checked.
+/// Has `complete` end accesses, here and at their targets; they are kept, if everything is checked.
+#[inline]
+pub fn completed<T>(
+    call: &'static str,
+    window: &Window,
+    which: Ended,
+    complete: impl FnOnce() -> T,
+) -> T {
+    if !super::is_full() {
+        return complete();
+    }
+    let over = end(call, window, which);
+    let answer = complete();
+    epochs::keep(window, over);
+    answer
+}
+
+/// A call is about to end accesses for this origin, if everything is checked.
 #[inline]
 pub fn ended(call: &'static str, window: &Window, which: Ended) {
     if super::is_full() {
@@ -304,6 +326,7 @@ pub fn forget(window: &Window) {
     if super::is_full() {
         all().remove(&window.comm().context());
         super::fences::forget(window);
+        epochs::forget(window);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Fences of windows, by `mpiexec --check`: each target hears of all accesses of the epoch to its memory, and looks which of several
+//! Fences and ends of windows, by `mpiexec --check`: each target hears of all accesses of the epoch to its memory, and looks which of several
 //! origins conflict, and whether the program itself has stored there meanwhile.
 //!
 //! ```text
@@ -17,6 +17,7 @@ use weft_mpi::error::Result;
 use weft_mpi::rma::{Flavor, Window};
 
 use super::accesses::{self, Access, Ended, Kind, bytes_of, common};
+use super::epochs::{self, Within};
 use super::findings;
 use crate::handle::made::Made;
 use crate::state;
@@ -37,6 +38,7 @@ struct Told {
     kind: Kind,
     spans: Vec<Range<i64>>,
     sum: Option<u64>,
+    within: Within,
     /// The call and its place.
     made: String,
 }
@@ -51,6 +53,16 @@ impl Told {
         let made = &made.as_bytes()[..made.len().min(usize::from(u16::MAX))];
         into.extend([kind, op, u8::from(access.sum.is_some())]);
         into.extend(access.sum.unwrap_or(0).to_le_bytes());
+        let (kind, [host, begin, end]) = match access.within {
+            Within::Fences => (0_u8, [0; 3]),
+            Within::Alone => (1, [0; 3]),
+            Within::Shared { host, begin, end } => (2, [host, begin, end]),
+            Within::Exposure(number) => (3, [number, 0, 0]),
+        };
+        into.push(kind);
+        for number in [host, begin, end] {
+            into.extend(number.to_le_bytes());
+        }
         into.extend((made.len() as u16).to_le_bytes());
         into.extend((access.spans.len() as u16).to_le_bytes());
         into.extend(made);
@@ -64,6 +76,15 @@ impl Told {
     fn decode(origin: u32, bytes: &mut &[u8]) -> Option<Self> {
         let [kind, op, has_sum] = take(bytes)?;
         let sum = u64::from_le_bytes(take(bytes)?);
+        let [within] = take(bytes)?;
+        let mut number = || Some(u64::from_le_bytes(take(bytes)?));
+        let (host, begin, end) = (number()?, number()?, number()?);
+        let within = match within {
+            0 => Within::Fences,
+            1 => Within::Alone,
+            2 => Within::Shared { host, begin, end },
+            _ => Within::Exposure(host),
+        };
         let length = usize::from(u16::from_le_bytes(take(bytes)?));
         let count = u16::from_le_bytes(take(bytes)?);
         let made = String::from_utf8_lossy(bytes.split_off(..length)?).into_owned();
@@ -79,6 +100,7 @@ impl Told {
                 _ => Kind::Accumulate(op),
             },
             sum: (has_sum != 0).then_some(sum),
+            within,
             spans: (0..count).map(span).collect::<Option<_>>()?,
             made,
         })
@@ -111,19 +133,39 @@ fn is_of_this_world(window: &Window) -> bool {
 #[cold]
 fn watched(window: &Window, fence: impl FnOnce() -> Result<()>) -> Result<()> {
     const CALL: &str = "MPI_Win_fence";
-    let over = accesses::end(CALL, window, Ended::All);
+    let mut over = accesses::end(CALL, window, Ended::All);
+    over.append(&mut epochs::take(window));
     let told = window.exchange(tell(window, &over))?;
     fence()?;
-    let mut all = Vec::new();
-    for (origin, mut bytes) in (0..).zip(told.iter().map(Vec::as_slice)) {
-        while let Some(told) = Told::decode(origin, &mut bytes) {
-            all.push(told);
-        }
-    }
+    let all = heard(window, &told);
     let conflicting = look_at_conflicts(&all);
     look_at_memory(window, &all, &conflicting);
     keep_copy(window);
     window.meet()
+}
+
+/// A window is about to be freed: what all have accessed since the last fence. Collective.
+pub fn at_end(window: &Window) {
+    if super::is_full() && is_of_this_world(window) {
+        let told = window.exchange(tell(window, &epochs::take(window)));
+        // Who is lost is told by what comes next.
+        let told = told.unwrap_or_default();
+        look_at_conflicts(&heard(window, &told));
+    }
+}
+
+/// What all origins tell of their accesses to this rank's memory.
+fn heard(window: &Window, told: &[Vec<u8>]) -> Vec<Told> {
+    let mut all = Vec::new();
+    for (origin, mut bytes) in (0..).zip(told.iter().map(Vec::as_slice)) {
+        while let Some(mut told) = Told::decode(origin, &mut bytes) {
+            if let Some(within) = epochs::at_target(window, origin, told.within) {
+                told.within = within;
+                all.push(told);
+            }
+        }
+    }
+    all
 }
 
 /// What each target is told.
@@ -147,15 +189,19 @@ fn look_at_conflicts(all: &[Told]) -> Vec<bool> {
     let mut conflicting = vec![false; all.len()];
     for (place, one) in all.iter().enumerate().take(MOST) {
         for (other_place, other) in all.iter().enumerate().take(place) {
-            if other.origin == one.origin || !one.kind.conflicts(other.kind) {
+            if other.origin == one.origin
+                || !one.kind.conflicts(other.kind)
+                || !one.within.meets(other.within)
+            {
                 continue;
             }
             let Some(bytes) = common(&one.spans, &other.spans) else {
                 continue;
             };
             (conflicting[place], conflicting[other_place]) = (true, true);
+            let (when, remedy) = one.within.told();
             findings::tell(&format!(
-                "{} by rank {} of the window and {} by rank {} access {} of this rank's memory in one epoch, and one of them writes: which comes first is chance; put MPI_Win_fence between them, or use MPI_Accumulate with the same operation",
+                "{} by rank {} of the window and {} by rank {} access {} of this rank's memory {when}, and one of them writes: which comes first is chance; {remedy}, or use MPI_Accumulate with the same operation",
                 other.made,
                 other.origin,
                 one.made,
@@ -183,7 +229,10 @@ fn look_at_memory(window: &Window, all: &[Told], conflicting: &[bool]) {
             (Kind::Get, _) => "reads",
             _ => continue,
         };
-        if conflicting[place] || told.spans.iter().any(written_by_another) {
+        if told.within != Within::Fences
+            || conflicting[place]
+            || told.spans.iter().any(written_by_another)
+        {
             continue;
         }
         let is_stored_to = |span: &&Range<i64>| {

@@ -48,6 +48,19 @@ use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
 /// Who hears what this rank waits for.
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
 
+/// Who knows the threads of this rank, where a process has several ranks.
+pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
+
+/// What an engine is told of inquiries.
+#[derive(Clone, Default)]
+pub(super) struct Settings {
+    listener: Option<WaitsListener>,
+    /// The program has said that one of its threads makes all calls.
+    one_thread_calls: bool,
+    /// All of the process, unless somebody knows better.
+    threads: Option<ThreadsOfRank>,
+}
+
 /// Names of threads that do nothing but make progress, or wake who does.
 const PASSIVE: [&str; 5] = [
     "weft-progress",
@@ -63,15 +76,13 @@ const PLACES: &str = "weft-places";
 /// The inquiry under way, and who hears the answer.
 #[derive(Default)]
 pub(super) struct Inquiry {
-    listener: Option<WaitsListener>,
+    settings: Settings,
     /// The last one that was answered, or is being answered.
     number: u32,
     /// Waits of those that have looked; `None` if that was told.
     found: Option<Vec<Wait>>,
     /// The threads that have looked.
     looked: Vec<u32>,
-    /// The program has said that one of its threads makes all calls.
-    one_thread_calls: bool,
     /// How often something was moved on behalf of a rank that makes no call.
     helped: u64,
 }
@@ -79,12 +90,17 @@ pub(super) struct Inquiry {
 impl Inquiry {
     /// Has somebody hear what this rank waits for.
     pub(super) fn listen(&mut self, listener: WaitsListener) {
-        self.listener = Some(listener);
+        self.settings.listener = Some(listener);
     }
 
     /// One thread of the program makes all calls: whatever others there are, they end nobody's wait.
     pub(super) fn one_thread_calls(&mut self, does: bool) {
-        self.one_thread_calls = does;
+        self.settings.one_thread_calls = does;
+    }
+
+    /// Not all threads of this process are this rank's.
+    pub(super) fn set_threads(&mut self, threads: ThreadsOfRank) {
+        self.settings.threads = Some(threads);
     }
 
     /// Whether somebody who does not wait here has moved something.
@@ -92,14 +108,19 @@ impl Inquiry {
         self.helped += u64::from(moved);
     }
 
-    /// Who hears, and whether one thread makes all calls, for another engine.
-    pub(super) fn settings(&self) -> (Option<WaitsListener>, bool) {
-        (self.listener.clone(), self.one_thread_calls)
+    /// What another engine of the rank is told as well.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// As that one has it.
+    pub(super) fn set(&mut self, settings: Settings) {
+        self.settings = settings;
     }
 
     /// Whether this inquiry is new.
     pub(super) fn is_new(&self, number: u32) -> bool {
-        number != self.number && self.listener.is_some()
+        number != self.number && self.settings.listener.is_some()
     }
 
     /// Whether this inquiry waits for more of those that look.
@@ -167,8 +188,15 @@ struct OtherThreads {
 
 impl OtherThreads {
     /// Without those that have looked.
-    fn without(looked: &[u32]) -> Self {
-        let Ok(threads) = process::threads() else {
+    fn without(looked: &[u32], of_rank: Option<&ThreadsOfRank>) -> Self {
+        let threads = match of_rank {
+            Some(threads) => Ok(threads()
+                .into_iter()
+                .map(|id| (id, String::new()))
+                .collect()),
+            None => process::threads(),
+        };
+        let Ok(threads) = threads else {
             // Nobody knows.
             return Self {
                 awake: u32::MAX,
@@ -204,12 +232,15 @@ fn name_of(request: RequestId) -> u64 {
 impl Engine {
     /// All that wait have looked: what they wait for, and who hears it. `alone`: no other thread has ever called.
     pub(super) fn rank_waits(&mut self, alone: bool) -> Option<(RankWaits, WaitsListener)> {
-        let listener = Arc::clone(self.core.inquiry.listener.as_ref()?);
+        let listener = Arc::clone(self.core.inquiry.settings.listener.as_ref()?);
         let waits = self.core.inquiry.found.take()?;
-        let others = match self.core.inquiry.one_thread_calls && alone {
+        let others = match self.core.inquiry.settings.one_thread_calls && alone {
             // The others may do what they like, but not call.
             true => OtherThreads::default(),
-            false => OtherThreads::without(&self.core.inquiry.looked),
+            false => OtherThreads::without(
+                &self.core.inquiry.looked,
+                self.core.inquiry.settings.threads.as_ref(),
+            ),
         };
         Some((self.told(waits, &others), listener))
     }
@@ -489,11 +520,12 @@ impl Guard<'_> {
         let number = self.core.inquiry.number;
         let (Some(engines), Some(listener), Some(waits)) = (
             self.shared().engines().upgrade(),
-            self.core.inquiry.listener.clone(),
+            self.core.inquiry.settings.listener.clone(),
             self.core.inquiry.found.take(),
         ) else {
             return;
         };
+        let threads = self.core.inquiry.settings.threads.clone();
         let me = self.shared().channel() as usize;
         let looked = std::mem::take(&mut self.core.inquiry.looked);
         // The threads that wait nowhere are asked for when all have answered.
@@ -539,7 +571,8 @@ impl Guard<'_> {
             if answers.number == number && !std::mem::replace(&mut answers.was_told, true) {
                 let given = std::mem::take(&mut answers.given);
                 drop(answers);
-                if let Some(all) = merged(number, activity, given.into_iter().flatten()) {
+                let given = given.into_iter().flatten();
+                if let Some(all) = merged(number, activity, given, threads.as_ref()) {
                     listener(all);
                 }
             }
@@ -552,6 +585,7 @@ fn merged(
     number: u32,
     activity: u64,
     given: impl Iterator<Item = (RankWaits, Vec<u32>)>,
+    threads: Option<&ThreadsOfRank>,
 ) -> Option<RankWaits> {
     let add = |(mut all, mut looked): (RankWaits, Vec<u32>),
                (mut one, mut more): (RankWaits, Vec<u32>)| {
@@ -572,7 +606,7 @@ fn merged(
     all.more_unreceived += beyond(all.unreceived.len());
     all.unreceived.truncate(MOST);
     // Several have called.
-    let others = OtherThreads::without(&looked);
+    let others = OtherThreads::without(&looked, threads);
     (all.inquiry, all.other_threads) = (number, others.awake);
     all.activity = activity.wrapping_add(others.activity);
     Some(all)

@@ -1,6 +1,7 @@
 //! What the tests of the engine share: ranks as threads over a fabric, and checked buffers.
 #![allow(dead_code, missing_docs)]
 
+pub mod inquired;
 pub mod scripted;
 
 use std::sync::Arc;

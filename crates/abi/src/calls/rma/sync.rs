@@ -9,7 +9,7 @@ use weft_mpi::rma::{Assertion, LockKind};
 use super::rank_of;
 use crate::args::Out;
 use crate::check::accesses::{self, Ended};
-use crate::check::fences;
+use crate::check::{epochs, fences};
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::WinObject;
@@ -56,17 +56,23 @@ pub fn win_fence(assert: c_int, win: &WinObject) -> Checked<()> {
 
 pub fn win_post(group: &Arc<Group>, assert: c_int, win: &WinObject) -> Checked<()> {
     let assertion = assertion(assert, POST)?;
-    Ok(win.window().post(group, assertion)?)
+    win.window().post(group, assertion)?;
+    epochs::posted(win.window(), group);
+    Ok(())
 }
 
 pub fn win_start(group: &Arc<Group>, assert: c_int, win: &WinObject) -> Checked<()> {
     let assertion = assertion(assert, CHECK)?;
-    Ok(win.window().start(group, assertion)?)
+    win.window().start(group, assertion)?;
+    epochs::started(win.window(), group);
+    Ok(())
 }
 
 pub fn win_complete(win: &WinObject) -> Checked<()> {
-    accesses::ended("MPI_Win_complete", win.window(), Ended::All);
-    Ok(win.window().complete()?)
+    let window = win.window();
+    accesses::completed("MPI_Win_complete", window, Ended::All, || window.complete())?;
+    epochs::completed(window);
+    Ok(())
 }
 
 pub fn win_wait(win: &WinObject) -> Checked<()> {
@@ -97,7 +103,9 @@ pub fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: &WinObject) -
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
-    Ok(win.window().lock(kind, rank, assertion)?)
+    win.window().lock(kind, rank, assertion)?;
+    epochs::locked(win.window(), kind, rank);
+    Ok(())
 }
 
 pub fn win_unlock(rank: c_int, win: &WinObject) -> Checked<()> {
@@ -105,18 +113,28 @@ pub fn win_unlock(rank: c_int, win: &WinObject) -> Checked<()> {
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
-    accesses::ended("MPI_Win_unlock", win.window(), Ended::To(rank));
-    Ok(win.window().unlock(rank)?)
+    let window = win.window();
+    accesses::completed("MPI_Win_unlock", window, Ended::To(rank), || {
+        window.unlock(rank)
+    })?;
+    epochs::unlocked(window, rank);
+    Ok(())
 }
 
 pub fn win_lock_all(assert: c_int, win: &WinObject) -> Checked<()> {
     let assertion = assertion(assert, CHECK)?;
-    Ok(win.window().lock_all(assertion)?)
+    win.window().lock_all(assertion)?;
+    epochs::all_locked(win.window(), true);
+    Ok(())
 }
 
 pub fn win_unlock_all(win: &WinObject) -> Checked<()> {
-    accesses::ended("MPI_Win_unlock_all", win.window(), Ended::All);
-    Ok(win.window().unlock_all()?)
+    let window = win.window();
+    accesses::completed("MPI_Win_unlock_all", window, Ended::All, || {
+        window.unlock_all()
+    })?;
+    epochs::all_locked(window, false);
+    Ok(())
 }
 
 #[inline]
@@ -125,13 +143,19 @@ pub fn win_flush(rank: c_int, win: &WinObject) -> Checked<()> {
         return Ok(());
     }
     let rank = rank_of(rank, win, "rank")?;
-    accesses::ended("MPI_Win_flush", win.window(), Ended::To(rank));
-    Ok(win.window().flush(rank)?)
+    let window = win.window();
+    let flushed = accesses::completed("MPI_Win_flush", window, Ended::To(rank), || {
+        window.flush(rank)
+    });
+    Ok(flushed?)
 }
 
 pub fn win_flush_all(win: &WinObject) -> Checked<()> {
-    accesses::ended("MPI_Win_flush_all", win.window(), Ended::All);
-    Ok(win.window().flush_all()?)
+    let window = win.window();
+    let flushed = accesses::completed("MPI_Win_flush_all", window, Ended::All, || {
+        window.flush_all()
+    });
+    Ok(flushed?)
 }
 
 pub fn win_flush_local(rank: c_int, win: &WinObject) -> Checked<()> {

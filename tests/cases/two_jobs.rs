@@ -64,6 +64,17 @@ fn two_jobs_use_what_they_have_in_common() {
     }
 }
 
+/// What a connection has taken is given back when it ends, at once: a process can have 255 at a time.
+#[test]
+fn two_jobs_connect_many_times() {
+    for (rounds, serving, asking) in [("40", 2, 1), ("300", 1, 1)] {
+        let file = meeting_place();
+        let serve = job(&[], serving, &["serve", &file, rounds]);
+        let ask = job(&[], asking, &["ask", &file, rounds]);
+        both_pass(serve, ask, (serving, asking));
+    }
+}
+
 #[test]
 fn also_where_one_of_them_talks_by_tcp() {
     for (serving, asking) in [

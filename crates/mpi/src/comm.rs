@@ -25,7 +25,7 @@ use crate::group::Group;
 use crate::process::Process;
 
 pub use abroad::{Abroad, Joining, Line, Listening};
-pub(crate) use abroad::{Meeting, Meetings};
+pub(crate) use abroad::{Crossing, Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;
 pub use connections::Connections;
@@ -71,6 +71,8 @@ pub struct Comm {
     connection: Mutex<Option<Connection>>,
     /// If its members may be of several jobs.
     meeting: OnceLock<Arc<Meeting>>,
+    /// The way to those of the other job, until it is freed.
+    bridge: Mutex<Option<Arc<Crossing>>>,
 }
 
 /// What waits on a communicator.
@@ -142,6 +144,7 @@ impl Comm {
         let connects = foreign && meeting.is_none();
         Some(Arc::new(Self {
             connection: Mutex::new(connects.then(|| Connection::of(process))),
+            bridge: Mutex::new(meeting.as_ref().and_then(|meeting| meeting.bridge())),
             meeting: meeting.map(OnceLock::from).unwrap_or_default(),
             process: Arc::clone(process),
             engine: Arc::clone(process.engine_of(context)),
@@ -251,6 +254,7 @@ impl Comm {
     /// Gives it the context that its members have agreed on: of channel 0, as the one that it had.
     pub(crate) fn name(&self, context: u32) {
         if let Some(meeting) = self.process.meetings.of(context) {
+            *self.bridge.lock().unwrap_or_else(PoisonError::into_inner) = meeting.bridge();
             let _ = self.meeting.set(meeting);
         }
         self.context.store(context, Ordering::Relaxed);
@@ -330,6 +334,17 @@ impl Comm {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         connection.take();
+    }
+
+    /// The communicator is freed: the way to the other job ends with the last communicator that needs it. The object may
+    /// live on, as what was freed does for a while.
+    pub fn leave_meeting(&self) {
+        let mut bridge = self.bridge.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bridge) = bridge.take() {
+            self.process
+                .meetings
+                .leave(&self.process, self.context(), bridge);
+        }
     }
 
     /// `MPI_Comm_disconnect`, but for freeing the handle: all that is under way on this communicator has ended, at all of

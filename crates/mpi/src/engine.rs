@@ -339,6 +339,11 @@ impl Engine {
         live.any(|(_, slot)| slot.is_active() && slot.context() & !1 == context & !1)
     }
 
+    /// Whether something waits to be sent to this peer.
+    pub(crate) fn owes(&self, peer: Peer) -> bool {
+        !self.outbox.is_clear(peer)
+    }
+
     /// Something has changed outside of the engine: whoever waits for arrivals is to look.
     pub(crate) fn notify(&mut self) {
         self.core.wake_for_arrival();

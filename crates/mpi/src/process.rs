@@ -244,6 +244,7 @@ impl Process {
 
     /// Waits until everything that this rank has begun to send has left it. Part of `MPI_Finalize`.
     pub fn drain(&self) {
+        self.meetings.end_unused(self);
         for engine in self.engines.all().rev() {
             engine
                 .lock()

@@ -9,6 +9,7 @@
 //! | somebody who may be waited for stands here as well | goes to another core, at most once in a millisecond, else yields |
 //! | nobody of ours stands here | spins [`WAKE_UP`]; then, with a yield now and then, up to [`SPIN`] or until somebody ran during ten of the yields; then sleeps |
 //! | … and a stranger had this core lately | spins [`WAKE_UP`], then sleeps; yields to nobody |
+//! | … and it is away between any two questions | sleeps: the core is taken all the time, or a look takes that long |
 //! | who stands here is not known | spins with a yield now and then up to [`SPIN`], then sleeps; at once after an interruption |
 //!
 //! # Why no yield to a stranger
@@ -57,6 +58,8 @@ pub struct Patience {
     last: Option<Instant>,
     /// Yields during which somebody else ran.
     contended: u32,
+    /// Before the last question there was an interruption.
+    interrupted: bool,
 }
 
 impl Default for Patience {
@@ -80,6 +83,7 @@ impl Patience {
             since: None,
             last: None,
             contended: 0,
+            interrupted: false,
         }
     }
 
@@ -100,12 +104,16 @@ impl Patience {
             contention.interrupt(now);
             machine.remember(contention);
         }
+        // Once may be chance. Where each question comes late, looks are that slow, and a wait that began anew each time would
+        // never end.
+        let before = std::mem::replace(&mut self.interrupted, interrupted);
+        let once = interrupted && !before;
         let since = *self.since.get_or_insert(now);
         let waited = now.duration_since(since);
         match core.is_shared() {
             Some(true) => waited < self.spin && self.make_room(core, machine, now),
             Some(false) => {
-                if interrupted {
+                if once {
                     // What others wrote meanwhile is not there: a new wait, as long as any.
                     self.since = Some(now);
                     return true;
@@ -336,6 +344,23 @@ mod tests {
             assert!(spun >= nanoseconds(WAKE_UP), "{spun} ns");
         }
         assert_eq!(core.state().yields, yields, "a yield is a slice");
+    }
+
+    #[test]
+    fn looks_that_take_as_long_as_an_interruption_end_in_sleep() {
+        for shared in [None, Some(false), Some(true)] {
+            let core = Simulated::new(None, shared);
+            let mut patience = Patience::new();
+            let mut questions = 0;
+            loop {
+                core.pass(2 * nanoseconds(INTERRUPTED));
+                if !patience.lasts_on(&core, &core) {
+                    break;
+                }
+                questions += 1;
+                assert!(questions < 10, "it spins for ever");
+            }
+        }
     }
 
     #[test]

@@ -383,6 +383,7 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
         warn_of_messages(object, count, &first);
     }
     object.sever();
+    object.leave_meeting();
     ErrhandlerObject::release(entry::handler_of(object));
     handle::remove::<Arc<Comm>>(given.0);
     comm.set(k::MPI_COMM_NULL);

@@ -125,6 +125,8 @@ pub(crate) struct Meetings {
     abroad: OnceLock<Arc<dyn Abroad>>,
     is_widened: Mutex<bool>,
     all: Mutex<Vec<Weak<Meeting>>>,
+    /// By context of a communicator that was freed while something was under way on it: what that needs.
+    freed: Mutex<Vec<(u32, Arc<Crossing>)>>,
     /// Above all numbers that meetings of this process have had.
     next: AtomicU32,
 }
@@ -147,7 +149,46 @@ impl Meetings {
     }
 }
 
-/// What two groups of different jobs have agreed on. It lives as long as a communicator of them, and so does the connection.
+impl Meetings {
+    /// A communicator is freed: what is under way on it goes on.
+    pub fn leave(&self, process: &Process, context: u32, bridge: Arc<Crossing>) {
+        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        freed.push((context, bridge));
+        drop(freed);
+        self.end_unused(process);
+    }
+
+    /// Ends the bridges of communicators that were freed, on which nothing is under way any more.
+    pub fn end_unused(&self, process: &Process) {
+        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        freed.retain(|(context, bridge)| {
+            let engine = process.engine_of(*context).lock();
+            engine.is_active_in(*context) || bridge.peers.iter().any(|peer| engine.owes(*peer))
+        });
+    }
+}
+
+/// The connection of two jobs at this process: it ends with the last communicator that needs it.
+pub(crate) struct Crossing {
+    abroad: Arc<dyn Abroad>,
+    number: usize,
+    /// Those of the other side.
+    peers: Vec<Peer>,
+}
+
+impl std::fmt::Debug for Crossing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Crossing({})", self.number)
+    }
+}
+
+impl Drop for Crossing {
+    fn drop(&mut self) {
+        self.abroad.close(self.number);
+    }
+}
+
+/// What two groups of different jobs have agreed on. It may outlive the connection: objects that were freed still name it.
 pub(crate) struct Meeting {
     number: u32,
     me: u32,
@@ -155,8 +196,7 @@ pub(crate) struct Meeting {
     members: Vec<Peer>,
     /// Counts the contexts that this process leads.
     next: AtomicU32,
-    abroad: Arc<dyn Abroad>,
-    bridge: usize,
+    bridge: Weak<Crossing>,
 }
 
 impl std::fmt::Debug for Meeting {
@@ -165,13 +205,12 @@ impl std::fmt::Debug for Meeting {
     }
 }
 
-impl Drop for Meeting {
-    fn drop(&mut self) {
-        self.abroad.close(self.bridge);
-    }
-}
-
 impl Meeting {
+    /// The connection; `None` if all communicators are freed.
+    pub fn bridge(&self) -> Option<Arc<Crossing>> {
+        self.bridge.upgrade()
+    }
+
     /// The number of a process in the meeting; the highest one of who takes no part.
     pub fn number_of(&self, peer: Peer) -> u32 {
         let place = self.members.iter().position(|member| *member == peer);
@@ -498,7 +537,7 @@ impl Comm {
             Ok(Vec::new())
         });
         self.spread_outcome(name, root, outcome)?;
-        let (meeting, remote) = opened?;
+        let (meeting, _bridge, remote) = opened?;
         process.connections().make_possible();
         let shape = Shape::Between(Remote::of(self.group(), Arc::new(remote), Some(&meeting)));
         let group = Arc::clone(self.group());
@@ -535,7 +574,7 @@ impl Comm {
         plan: &Plan,
         accepts: bool,
         listening: Box<dyn Listening>,
-    ) -> Result<(Arc<Meeting>, Group)> {
+    ) -> Result<(Arc<Meeting>, Arc<Crossing>, Group)> {
         let process = self.process();
         let meetings = &process.meetings;
         let claimed = meetings
@@ -578,6 +617,11 @@ impl Comm {
         // What was known of others in their places is forgotten before anything is sent to them.
         engine.progress();
         drop((engine, is_widened));
+        let bridge = Arc::new(Crossing {
+            abroad,
+            number: bridge,
+            peers: peers.clone(),
+        });
         let local = self.group().members();
         let members = match accepts {
             true => local.chain(peers.iter().copied()).collect(),
@@ -588,13 +632,12 @@ impl Comm {
             me,
             members,
             next: AtomicU32::new(1),
-            abroad,
-            bridge,
+            bridge: Arc::downgrade(&bridge),
         });
         let mut all = meetings.all();
         all.retain(|one| one.strong_count() > 0);
         all.push(Arc::downgrade(&meeting));
-        Ok((meeting, Group::of(peers)))
+        Ok((meeting, bridge, Group::of(peers)))
     }
 
     /// What each member says, at the root.

@@ -75,6 +75,33 @@ fn two_jobs_connect_many_times() {
     }
 }
 
+/// Nobody is lost who does not answer for long, and nobody who waits for one is accused of a deadlock.
+#[test]
+fn a_partner_may_compute_for_long() {
+    let file = meeting_place();
+    let serve = job(&[], 2, &["serve", &file, "1"]);
+    let late = job(&[], 2, &["late", &file, "1"]);
+    both_pass(serve, late, (2, 2));
+}
+
+#[test]
+fn a_deadlock_is_proven_again_when_the_connection_is_gone() {
+    let file = meeting_place();
+    let stuck = beside(job(&[], 2, &["stuck", &file]));
+    let ask = beside(job(&[], 1, &["ask", &file, "1"]));
+    ask.join().expect("it has run").expect_success();
+    let ended = stuck.join().expect("it has run");
+    assert!(ended.err.contains("deadlock"), "{ended:?}");
+}
+
+#[test]
+fn what_is_under_way_goes_on_when_its_communicator_is_freed() {
+    let file = meeting_place();
+    let one = job(&[], 1, &["free", &file]);
+    let other = job(&[], 1, &["freed", &file]);
+    both_pass(one, other, (1, 1));
+}
+
 #[test]
 fn also_where_one_of_them_talks_by_tcp() {
     for (serving, asking) in [

@@ -1,5 +1,8 @@
 /* One of two jobs that are connected by the name of a port, which goes by a file.
    serve FILE ROUNDS | ask FILE ROUNDS: both use what they have in common in all ways, then disconnect.
+   late FILE ROUNDS: as ask, and does nothing for six seconds after it has connected.
+   stuck FILE: accepts, disconnects, and then waits for each other in its own job.
+   free FILE: accepts.   freed FILE: connects. Both free the communicator while messages are under way on it.
    mourn FILE: accepts, and waits for one that is killed.   stay FILE: connects, says so, and waits.
    leave FILE: connects, sends, and ends without disconnecting.   reap FILE: accepts, receives, and waits for one that ends.
    wrong NAME: connects to a port that is none of its own, and says why that fails. */
@@ -127,7 +130,22 @@ static void together(MPI_Comm between, int side) {
     MPI_Comm_disconnect(&one);
 }
 
-static void connect_and_use(int side, int rounds, const char *file) {
+/* What is under way on a communicator that is freed goes on. */
+static void freed_early(MPI_Comm between) {
+    static int out[400000], into[400000];
+    int remote;
+    MPI_Comm_remote_size(between, &remote);
+    CHECK(remote == 1 && check_size == 1);
+    for (int i = 0; i < 400000; i++) out[i] = i;
+    MPI_Request both[2];
+    MPI_Irecv(into, 400000, MPI_INT, 0, 6, between, &both[0]);
+    MPI_Isend(out, 400000, MPI_INT, 0, 6, between, &both[1]);
+    MPI_Comm_free(&between);
+    MPI_Waitall(2, both, MPI_STATUSES_IGNORE);
+    for (int i = 0; i < 400000; i++) CHECK(into[i] == i);
+}
+
+static void connect_and_use(int side, int rounds, int idle) {
     for (int round = 0; round < rounds; round++) {
         MPI_Comm between;
         int root = side == 0 ? check_size - 1 : 0;
@@ -135,13 +153,13 @@ static void connect_and_use(int side, int rounds, const char *file) {
             MPI_Comm_accept(port, MPI_INFO_NULL, root, MPI_COMM_WORLD, &between);
         else
             MPI_Comm_connect(port, MPI_INFO_NULL, root, MPI_COMM_WORLD, &between);
+        sleep((unsigned)idle);
         messages(between, side);
         collectives(between);
         together(between, side);
         MPI_Comm_disconnect(&between);
         CHECK(between == MPI_COMM_NULL);
     }
-    (void)file;
 }
 
 /* Two processes with a socket in common. */
@@ -168,7 +186,7 @@ int main(int argc, char **argv) {
     check_init(&argc, &argv);
     CHECK(argc > 2);
     const char *what = argv[1], *file = argv[2];
-    int accepts = !strcmp(what, "serve") || !strcmp(what, "mourn") || !strcmp(what, "reap");
+    int accepts = !strcmp(what, "serve") || !strcmp(what, "stuck") || !strcmp(what, "free") || !strcmp(what, "mourn") || !strcmp(what, "reap");
     int root = accepts ? check_size - 1 : 0;
     if (accepts && check_rank == root) {
         MPI_Open_port(MPI_INFO_NULL, port);
@@ -177,8 +195,18 @@ int main(int argc, char **argv) {
         learn(file);
     }
     MPI_Comm between = MPI_COMM_NULL;
-    if (!strcmp(what, "serve") || !strcmp(what, "ask")) {
-        connect_and_use(!accepts, atoi(argv[3]), file);
+    if (!strcmp(what, "serve") || !strcmp(what, "ask") || !strcmp(what, "late")) {
+        connect_and_use(!accepts, atoi(argv[3]), strcmp(what, "late") ? 0 : 6);
+    } else if (!strcmp(what, "stuck")) {
+        connect_and_use(0, 1, 0);
+        int value;
+        MPI_Recv(&value, 1, MPI_INT, !check_rank, 7, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    } else if (!strncmp(what, "free", 4)) {
+        if (accepts)
+            MPI_Comm_accept(port, MPI_INFO_NULL, root, MPI_COMM_WORLD, &between);
+        else
+            MPI_Comm_connect(port, MPI_INFO_NULL, root, MPI_COMM_WORLD, &between);
+        freed_early(between);
     } else if (!strncmp(what, "join", 4)) {
         join(file, !strcmp(what, "join-serve"));
     } else if (!strcmp(what, "wrong")) {

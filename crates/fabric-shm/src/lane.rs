@@ -236,23 +236,9 @@ impl OutLane {
     /// The same for data that fit the slot.
     #[inline]
     fn push_short(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
-        let Some(slot) = self.next_slot() else {
+        let Some(NextSlot(slot)) = self.next_slot() else {
             return false;
         };
-        self.push_at(slot, kind, head, data);
-        true
-    }
-
-    /// Puts a packet whose data fit the slot into the next one: see [`room`](Self::room).
-    #[inline]
-    pub fn push_at(
-        &mut self,
-        slot: NextSlot,
-        kind: PacketKind,
-        head: &Head,
-        data: SharedBytes<'_>,
-    ) {
-        let NextSlot(slot) = slot;
         assert!(data.len() <= INLINE);
         // SAFETY: the data of a slot of ours: the receiver has consumed what was there (SYNC
         // lane.credit), and does not look before the word says so.
@@ -262,14 +248,15 @@ impl OutLane {
         // lane only.
         unsafe { copy_short(data.as_ptr(), inline, data.len()) };
         self.publish(slot, (kind as u32) << KIND_SHIFT | data.len() as u32, head);
+        true
     }
 
-    /// The same for a message of at most [`SHORT`] bytes, without a call: false if it is longer.
+    /// Puts a message of at most [`SHORT`] bytes into the [next slot](Self::room), without a call: false if it is longer.
     #[inline(always)]
     #[must_use]
     pub fn push_few_at(&mut self, slot: NextSlot, head: &Head, data: SharedBytes<'_>) -> bool {
         let NextSlot(slot) = slot;
-        // SAFETY: as in `push_at`, since SHORT is at most INLINE.
+        // SAFETY: as in `push_short`, since SHORT is at most INLINE.
         let copied = unsafe {
             let inline = slot.cast::<u8>().add(DATA_AT);
             copy_if_short(data.as_ptr(), inline, data.len())

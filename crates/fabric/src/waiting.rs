@@ -49,7 +49,7 @@ pub const FREE: u32 = 16;
 pub const POLLS_PER_CLOCK_READ: u32 = 128;
 
 /// Whether who has looked for one message [`FREE`] times, and only for that, may do so for about as long as the answer of a peer
-/// takes that is awake, [`LOOKS_ALONE`]: only where nobody who is awake lacks a core.
+/// takes that is awake, [`LOOKS_FOR_ONE`]: only where nobody who is awake lacks a core.
 #[must_use]
 pub fn may_look_on(bell: &dyn Bell) -> bool {
     let Load { awake, cores } = bell.load();
@@ -57,7 +57,7 @@ pub fn may_look_on(bell: &dyn Bell) -> bool {
 }
 
 /// Looks for one message of one peer: see [`may_look_on`]. Each takes some five ns.
-pub const LOOKS_ALONE: u32 = 128;
+pub const LOOKS_FOR_ONE: u32 = 128;
 
 /// What to do before the next poll.
 #[must_use]

@@ -202,7 +202,7 @@ impl Core {
 /// Whether who has looked for its message so often is to wait for it as any other: [`waiting::may_look_on`].
 #[cold]
 fn may_not_look_on(looks: u32, bell: &Arc<dyn Bell>) -> bool {
-    looks > waiting::LOOKS_ALONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
+    looks > waiting::LOOKS_FOR_ONE || looks == waiting::FREE + 1 && !waiting::may_look_on(&**bell)
 }
 
 impl Engine {

@@ -622,7 +622,7 @@ static void collectives(void) {
     }
     if (is("gather-root")) MPI_Gather(values, 1, MPI_INT, more, 1, MPI_INT, -3, all);
     if (is("gather-place")) MPI_Gather(MPI_IN_PLACE, 1, MPI_INT, more, 1, MPI_INT, 1 - rank, all);
-    if (is("scatter-count")) MPI_Scatter(values, -1, MPI_INT, more, -1, MPI_INT, 0, all);
+    if (is("scatter-count")) MPI_Scatter(values, rank == 0 ? -1 : 1, MPI_INT, more, 1, MPI_INT, 0, all);
     if (is("gatherv-count")) { counts[0] = counts[1] = -1; MPI_Gatherv(values, 1, MPI_INT, more, counts, places, MPI_INT, 0, MPI_COMM_SELF); }
     if (is("alltoallv-count")) { counts[0] = -4; MPI_Alltoallv(values, counts, places, MPI_INT, more, counts, places, MPI_INT, MPI_COMM_SELF); }
     if (is("ibcast-root")) MPI_Ibcast(values, 1, MPI_INT, size, all, &request);

@@ -101,9 +101,20 @@ impl Arrivals {
     /// 2, at most [`ROWS`].
     #[inline]
     pub fn has_room(&mut self, stamps: &impl Stamps, rows: usize) -> bool {
-        // The row of the next epoch is free when all have arrived at the epoch after the one that had it.
-        let needed = (self.epoch + 2).saturating_sub(rows as u64);
+        let needed = self.needed(rows);
         self.complete >= needed || self.look_for_room(stamps, needed)
+    }
+
+    /// Whether it is not for this member that there is no room.
+    #[must_use]
+    pub fn leaves_room(&self, stamps: &impl Stamps, rows: usize, member: usize) -> bool {
+        Self::came(stamps, self.needed(rows), member)
+    }
+
+    /// The row of the next epoch is free when all have arrived at the epoch after the one that had it.
+    #[inline]
+    fn needed(&self, rows: usize) -> u64 {
+        (self.epoch + 2).saturating_sub(rows as u64)
     }
 
     /// Looks further than is needed first: who is ahead so need not look each time.
@@ -271,10 +282,11 @@ mod tests {
             let (mut one, mut two) = (Arrivals::new(2, 0), Arrivals::new(2, 1));
             // The other has read nothing of the first epoch before it arrives at the second.
             for _ in 1..ROWS {
-                assert!(one.has_room(&*rows, ROWS));
+                assert!(one.has_room(&*rows, ROWS) && one.leaves_room(&*rows, ROWS, 1));
                 one.arrive(&*rows);
             }
-            assert!(!one.has_room(&*rows, ROWS));
+            assert!(!one.has_room(&*rows, ROWS) && !one.leaves_room(&*rows, ROWS, 1));
+            assert!(one.leaves_room(&*rows, ROWS, 0), "it waits for the other");
             two.arrive(&*rows);
             assert!(two.has(&*rows, 0) && two.have_all(&*rows));
             assert!(one.has_room(&*rows, ROWS) && !one.has_room(&*rows, ROWS / 2));

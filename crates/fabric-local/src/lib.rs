@@ -389,6 +389,11 @@ impl Fabric for Local {
         }
     }
 
+    /// Members are threads or fibers: where they run is not kept.
+    fn is_any_beside(&mut self, _: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        None
+    }
+
     /// What was taken for sending lies in the memory of the receiver already.
     fn is_flushed(&mut self) -> bool {
         true

@@ -31,6 +31,7 @@ use crate::layout::ProcessState;
 use crate::membership::JobMembership;
 use crate::options::Options;
 use crate::outbound::{Link, OutboundLanes};
+use crate::placement;
 use crate::portal::{Access, Portal, TransferRequest};
 use crate::segment::Segment;
 use crate::sleep_elsewhere::SleepElsewhere;
@@ -409,6 +410,10 @@ impl Fabric for Shm {
         if self.members.is_asleep(peer) {
             self.bell.wake(peer.0);
         }
+    }
+
+    fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        placement::is_any_beside(self.members.segment(), self.me().0, peers)
     }
 
     /// What was taken for sending lies in the memory of the receiver already.

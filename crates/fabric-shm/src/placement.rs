@@ -5,6 +5,7 @@
 //! number costs a change of the core that was not needed, or a wait that ends in a sleep.
 
 use weft_atomic::{AtomicU32, Ordering};
+use weft_fabric::Peer;
 use weft_sys::cores;
 
 use crate::segment::Segment;
@@ -93,10 +94,33 @@ pub(crate) fn is_shared(segment: &Segment, me: u32, companion: &Companion) -> Op
     Some(beside.is_some())
 }
 
-/// Moves the caller to a core on which nobody else who is awake stands. False if there is none.
+/// Whether one of these peers of the process of slot `me` was last seen on its core: it runs when the caller gives that
+/// away. `None` while no more are awake than there are cores.
+pub(crate) fn is_any_beside(
+    segment: &Segment,
+    me: u32,
+    peers: &mut dyn Iterator<Item = Peer>,
+) -> Option<bool> {
+    let load = segment.load();
+    if load.awake <= load.cores {
+        return None;
+    }
+    let here = show(segment, me);
+    let slots = segment.shape().process_slots;
+    let core = |slot| segment.control_in(0, slot).core.load(Ordering::Relaxed);
+    let is_here = |peer: Peer| peer.0 < slots && core(peer.0) == here;
+    let mut beside = peers.filter(|peer| is_here(*peer));
+    Some(here != UNKNOWN && beside.next().is_some())
+}
+
+/// Moves the caller to a core on which at least two fewer who are awake stand than on its own. False if there is none.
 #[cold]
 pub(crate) fn part(segment: &Segment, me: u32) -> bool {
-    let is_taken = |core| others(segment, me).any(|(_, taken)| taken == shown(core));
+    let here = show(segment, me);
+    let beside = others(segment, me).filter(|(_, core)| *core == here);
+    let beside = beside.count();
+    let on = |core| others(segment, me).filter(move |(_, taken)| *taken == shown(core));
+    let is_taken = |core| on(core).count() >= beside;
     // Shown before it goes: another one may look for a free core meanwhile.
     let choose = |core| {
         segment
@@ -111,17 +135,83 @@ pub(crate) fn part(segment: &Segment, me: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use weft_sys::Mapping;
 
     use super::*;
     use crate::layout::segment_size;
     use crate::segment::initialise;
 
-    #[test]
-    fn two_who_are_awake_in_a_large_job_see_each_other_on_a_core() {
+    /// The segment of a job of 8 on two cores.
+    fn segment() -> Arc<Segment> {
         let mapping = Mapping::private(segment_size(8).expect("fits")).expect("maps");
         initialise(&mapping, 8, 2).expect("the right size");
-        let segment = Segment::open(mapping).expect("initialised");
+        Segment::open(mapping).expect("initialised")
+    }
+
+    #[test]
+    fn a_crowd_knows_who_stands_beside_one() {
+        let segment = segment();
+        let here = cores::allowed().expect("told")[0];
+        cores::pin(&[here]).expect("an own core");
+        let is_any_beside =
+            |peers: &[u32]| super::is_any_beside(&segment, 0, &mut peers.iter().copied().map(Peer));
+        let states = &segment.header().run_states;
+        (0..2).for_each(|slot| states.join(slot));
+        segment
+            .control(1)
+            .core
+            .store(shown(here), Ordering::Relaxed);
+        assert_eq!(is_any_beside(&[1]), None, "no more than cores");
+        (2..4).for_each(|slot| states.join(slot));
+        segment
+            .control(2)
+            .core
+            .store(shown(here + 1), Ordering::Relaxed);
+        assert_eq!(is_any_beside(&[1]), Some(true));
+        assert_eq!(is_any_beside(&[3, 2, 1]), Some(true));
+        assert_eq!(is_any_beside(&[2]), Some(false));
+        assert_eq!(is_any_beside(&[3]), Some(false), "nobody knows where it is");
+        assert_eq!(is_any_beside(&[8, u32::MAX]), Some(false), "no such slot");
+        assert_eq!(is_any_beside(&[]), Some(false));
+    }
+
+    #[test]
+    fn one_of_a_crowd_goes_where_two_fewer_stand() {
+        let allowed = cores::allowed().expect("told");
+        let [first, second, ..] = allowed[..] else {
+            eprintln!("not shown: one core only");
+            return;
+        };
+        let segment = segment();
+        let states = &segment.header().run_states;
+        (0..6).for_each(|slot| states.join(slot));
+        let place = |slots: std::ops::Range<u32>, core| {
+            for slot in slots {
+                let word = &segment.control(slot).core;
+                word.store(shown(core), Ordering::Relaxed);
+            }
+        };
+        // Three others on each core: wherever the kernel has it, it stays.
+        place(1..4, first);
+        place(4..7, second);
+        states.join(6);
+        cores::pin(&[first, second]).expect("two of its cores");
+        assert!(!part(&segment, 0), "one more than on the other core");
+        // All on this one, which it may not leave, …
+        cores::pin(&[first]).expect("one of its cores");
+        place(1..7, first);
+        assert!(!part(&segment, 0), "there is no other core for it");
+        // … and which it leaves when it may, unless the kernel was quicker.
+        cores::pin(&[first, second]).expect("two of its cores");
+        let went = part(&segment, 0);
+        assert!(went || cores::current() != Some(first));
+    }
+
+    #[test]
+    fn two_who_are_awake_in_a_large_job_see_each_other_on_a_core() {
+        let segment = segment();
         let here = cores::allowed().expect("told")[0];
         cores::pin(&[here]).expect("an own core");
         let states = &segment.header().run_states;

@@ -285,6 +285,11 @@ impl Fabric for RespawnableEndpoint {
         self.inner.wake(slot);
     }
 
+    fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        let slots: Vec<Peer> = peers.map(|peer| self.slot(peer)).collect();
+        self.inner.is_any_beside(&mut slots.into_iter())
+    }
+
     fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {
         Ok(respawnable(self.inner.open(number)?))
     }

@@ -313,6 +313,10 @@ impl Fabric for SimEndpoint {
         }
     }
 
+    fn is_any_beside(&mut self, _: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        None
+    }
+
     /// What was taken for sending is the network's: it arrives whether or not its sender has ended.
     fn is_flushed(&mut self) -> bool {
         true

@@ -673,6 +673,12 @@ impl Fabric for Abroad {
         }
     }
 
+    fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        let size = self.own.peers();
+        self.own
+            .is_any_beside(&mut peers.filter(|peer| peer.0 < size))
+    }
+
     fn is_flushed(&mut self) -> bool {
         let mut flushed = self.own.is_flushed() && !self.gate.has_orders();
         for bridge in self.bridges.iter_mut().flatten() {

@@ -423,6 +423,12 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         }
     }
 
+    fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        let ranks = &self.ranks;
+        self.local
+            .is_any_beside(&mut peers.filter_map(|peer| ranks.local(peer)))
+    }
+
     fn is_flushed(&mut self) -> bool {
         self.local.is_flushed() && self.remote.is_flushed()
     }

@@ -179,12 +179,25 @@ impl Board {
     /// overwrite.
     #[inline]
     pub fn has_room(&mut self, length: usize) -> bool {
-        let rows = if length <= INLINE {
+        let rows = self.rows(length);
+        self.arrivals.has_room(&self.lines, rows)
+    }
+
+    /// Whether it is not for this member that there is no room.
+    #[must_use]
+    pub fn leaves_room(&self, member: usize, length: usize) -> bool {
+        let rows = self.rows(length);
+        self.arrivals.leaves_room(&self.lines, rows, member)
+    }
+
+    /// Rows that so many bytes of data in the next epoch have.
+    #[inline]
+    fn rows(&self, length: usize) -> usize {
+        if length <= INLINE {
             ROWS
         } else {
             self.written.rows(self.lines.payload, length)
-        };
-        self.arrivals.has_room(&self.lines, rows)
+        }
     }
 
     /// This member waits for room: whoever is the last to arrive at an epoch asks for that, and wakes it.

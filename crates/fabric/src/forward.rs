@@ -15,7 +15,7 @@
 /// impl<F: Fabric> Fabric for ToZero<F> {
 ///     forward_fabric!(self => self.0; me, peers, limits, bell, now, route, take_next, poll, grant, offer, revoke, get, put,
 ///         signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-///         is_asleep, wake, is_flushed, traffic, farewell);
+///         is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
 ///
 ///     fn try_send(&mut self, _: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
 ///         self.0.try_send(Peer(0), head, data)
@@ -203,6 +203,14 @@ macro_rules! forward_fabric {
     ($this:ident => $to:expr; wake) => {
         fn wake(&mut $this, peer: $crate::Peer) {
             $to.wake(peer);
+        }
+    };
+    ($this:ident => $to:expr; is_any_beside) => {
+        fn is_any_beside(
+            &mut $this,
+            peers: &mut dyn Iterator<Item = $crate::Peer>,
+        ) -> Option<bool> {
+            $to.is_any_beside(peers)
         }
     };
     ($this:ident => $to:expr; is_flushed) => {

@@ -5,7 +5,7 @@
 //!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
 //!            memory:  allocate_shared ─ key ─► attach_shared   loads, stores, atomics, between members of one host
-//!                     is_asleep · wake                         for who waits for what is stored there
+//!                     is_asleep · wake · is_any_beside         for who waits for what is stored there
 //!            bell:    prepare · look again · wait             sleep until any of them has news
 //! ```
 //!
@@ -444,6 +444,10 @@ pub trait Fabric: Send {
     /// is no peer, or shares no memory, is not woken.
     fn wake(&mut self, peer: Peer);
 
+    /// Memory: whether any of these peers was last seen on the core of the caller, so that it cannot go on before that is given
+    /// away. `None` while no more are awake than there are cores, and where nobody knows. It is advice.
+    fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool>;
+
     /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.
     fn is_flushed(&mut self) -> bool;
@@ -514,7 +518,8 @@ pub trait Bell: Send + Sync {
     fn shares_core(&self) -> Option<bool> {
         None
     }
-    /// Moves the calling thread to a core on which no member that is awake was last seen. False if there is none.
+    /// Moves the calling thread to a core on which at least two members fewer that are awake were last seen than on its
+    /// own. False if there is none.
     fn change_core(&self) -> bool {
         false
     }

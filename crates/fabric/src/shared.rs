@@ -68,6 +68,13 @@ macro_rules! without_shared_memory {
         }
 
         fn wake(&mut $this, _: $crate::Peer) {}
+
+        fn is_any_beside(
+            &mut $this,
+            _: &mut dyn Iterator<Item = $crate::Peer>,
+        ) -> Option<bool> {
+            None
+        }
     };
 }
 

@@ -15,6 +15,7 @@
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
 //! | the last yield was idle | spin, and yield ever more rarely |
+//! | yields are contended | look now and then for a core with two members fewer, and go there |
 //!
 //! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
 //! alone. Whether somebody wants this core is learnt from yielding it, in `contention`.
@@ -184,6 +185,9 @@ impl Waiting {
         }
         let took = machine.now().duration_since(before);
         let contended = contention.yielded(took, || machine.switches());
+        if contended && contention.looks_for_core(before) {
+            contention.looked_for_core(bell.change_core());
+        }
         machine.remember(contention);
         self.contended_yields += u32::from(contended);
         // After a contended yield comes one poll, and then this question again.
@@ -499,6 +503,19 @@ mod tests {
                 assert_eq!(machine.yields(), wait * u64::from(yields), "{awake} awake");
             }
         }
+    }
+
+    #[test]
+    fn one_of_a_crowd_looks_for_a_core_with_fewer_now_and_then() {
+        let machine = Simulated::new(4, 2, 1);
+        while machine.state().nanoseconds < 2_000_000_000 {
+            machine.wait(NEVER);
+        }
+        // This machine moves it each time, in vain: it looks ever more rarely, at 0, 20, 60, 140, 300, 620, 1260 and 1900 ms.
+        assert_eq!(machine.state().changes, 8);
+        let calm = Simulated::new(4, 2, 0);
+        (0..1000).for_each(|_| assert!(calm.wait(400)));
+        assert_eq!(calm.state().changes, 0, "nobody wanted the core");
     }
 
     #[test]

@@ -31,6 +31,13 @@ const FORGOTTEN: Duration = Duration::from_millis(100);
 /// Least time between two changes of the core, each of which takes some 50 µs.
 const BETWEEN_CHANGES: Duration = Duration::from_millis(1);
 
+/// Least time between two looks of one of a crowd for a core with fewer: the kernel leaves those who yield where they are for
+/// seconds.
+const BETWEEN_SPREADS: Duration = Duration::from_millis(10);
+
+/// Beyond so many, one who went there lately looks no later: 0.64 s. Whatever moves it back has its reasons.
+const MOST_SPREADS: u8 = 6;
+
 thread_local! {
     static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
 }
@@ -50,6 +57,10 @@ pub struct Contention {
     interrupted: Option<Instant>,
     /// When the thread last went to another core, or tried to.
     changed: Option<Instant>,
+    /// When it last looked, in a crowd, whether another core has fewer.
+    looked: Option<Instant>,
+    /// How often lately it went there: each time doubles the time to the next look.
+    spreads: u8,
 }
 
 impl Contention {
@@ -61,6 +72,8 @@ impl Contention {
         switches: None,
         interrupted: None,
         changed: None,
+        looked: None,
+        spreads: 0,
     };
 
     /// Whether the last yield was contended.
@@ -94,6 +107,25 @@ impl Contention {
             self.changed = Some(now);
         }
         may
+    }
+
+    /// Whether one of a crowd may look for a core with fewer `now`; if so it counts as done.
+    #[must_use]
+    pub fn looks_for_core(&mut self, now: Instant) -> bool {
+        let may = !lies_within(self.looked, now, BETWEEN_SPREADS * (1 << self.spreads));
+        if may {
+            self.looked = Some(now);
+        }
+        may
+    }
+
+    /// What came of that look: whether it went to another core.
+    pub fn looked_for_core(&mut self, went: bool) {
+        self.spreads = if went {
+            MOST_SPREADS.min(self.spreads + 1)
+        } else {
+            self.spreads.saturating_sub(1)
+        };
     }
 
     /// A yield took so long; `read_switches` reads how often the core was taken from this thread. Answers
@@ -254,6 +286,29 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn who_went_in_vain_looks_later() {
+        let mut contention = Contention::UNKNOWN;
+        let began = Instant::now();
+        // Whether it looks, asked each ms, and what comes of that.
+        let mut looks = |from: u64, went: bool| {
+            let asked = (from..from + 2_000).filter(|millisecond| {
+                let looks = contention.looks_for_core(began + Duration::from_millis(*millisecond));
+                if looks {
+                    contention.looked_for_core(went);
+                }
+                looks
+            });
+            asked.count()
+        };
+        assert_eq!(looks(0, false), 200, "each 10 ms where it is left alone");
+        assert!(
+            (6..=9).contains(&looks(2_000, true)),
+            "twice as late each time"
+        );
+        assert!(looks(4_000, false) > 60, "and it is forgotten");
     }
 
     #[test]

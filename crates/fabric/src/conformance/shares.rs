@@ -186,6 +186,8 @@ pub fn who_arrives_on_a_board_is_heard(stage: &dyn Stage) {
 fn meet_on_a_board(mut player: Player) {
     const EPOCHS: u32 = 300;
     let (me, count) = (player.me(), player.count());
+    let nobody = player.fabric.is_any_beside(&mut std::iter::empty());
+    assert_ne!(nobody, Some(true), "none of these stands anywhere");
     if !(0..count).all(|other| player.fabric.shares_memory(peer(other))) {
         assert!(!player.fabric.is_asleep(peer(1 - me.min(1))));
         return;

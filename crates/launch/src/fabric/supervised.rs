@@ -39,7 +39,7 @@ impl<R: Remote> Supervised<R> {
 impl<R: Remote> Fabric for Supervised<R> {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
         put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_flushed, traffic, farewell);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()

@@ -85,6 +85,16 @@ impl Boards {
         self.awaited.len() < before
     }
 
+    /// This rank is about to sleep over all that is awaited.
+    pub(super) fn fall_asleep(&mut self) {
+        let places = &mut self.places;
+        for id in &self.awaited {
+            if let Some(Some(place)) = places.get_mut(*id as usize) {
+                place.wish();
+            }
+        }
+    }
+
     fn get(&self, id: BoardId) -> Option<&CommunicatorBoard> {
         self.places.get(id.0 as usize)?.as_ref()
     }

@@ -311,11 +311,6 @@ impl DerefMut for Guard<'_> {
 }
 
 impl Guard<'_> {
-    /// Cores that the members of the job on this host share.
-    pub(super) fn cores(&self) -> u32 {
-        self.shared.bell.load().cores
-    }
-
     /// One look for calls that do not wait, unless another thread looks all the time.
     pub(crate) fn look(&mut self) {
         if !self.driven {
@@ -613,6 +608,7 @@ impl Guard<'_> {
         let bell = Arc::clone(&shared.bell);
         loop {
             self.stand_aside_of_boards();
+            self.core.boards.fall_asleep();
             let ticket = bell.prepare();
             // Before the look: what had been sent when this was asked is found, or is not there. Behind the announcement: who asks from
             // now on ends the sleep.

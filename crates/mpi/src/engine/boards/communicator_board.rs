@@ -66,8 +66,8 @@ pub(super) struct CommunicatorBoard {
     /// The last of that, before what it does now.
     pub before: CollectiveNote,
     pub awaited: Option<Awaited>,
-    /// Its wait before was longer than a few looks: others ran on this core meanwhile, if any wanted it.
-    pub gave_way: bool,
+    /// Its rank is about to sleep over what it waits for, or has: whoever ends the wait is asked for that.
+    pub sleeps: bool,
     /// Why the wait has ended otherwise than by what was waited for.
     pub failure: Option<Error>,
     /// A member is lost, or the communicator is revoked.
@@ -82,12 +82,12 @@ impl CommunicatorBoard {
     pub fn has_ended(&mut self) -> bool {
         let there = match self.awaited {
             None => return true,
-            // Whoever takes the wish wakes us when all have come to its epoch, which may be too early: wished again.
             Some(Awaited::Room(length)) => {
-                self.board.has_room(length) || {
-                    self.board.wish_room();
-                    self.board.has_room(length)
-                }
+                self.board.has_room(length)
+                    || self.sleeps && {
+                        self.wish();
+                        self.board.has_room(length)
+                    }
             }
             Some(Awaited::All) => self.board.have_all(),
             Some(Awaited::One(member)) => self.board.has(member),
@@ -98,6 +98,31 @@ impl CommunicatorBoard {
             self.failure.clone_from(&self.lost);
         }
         there || self.failure.is_some()
+    }
+
+    /// Asks those who arrive to wake this rank, if that is not what they do anyway. To be done before the sleep is announced,
+    /// for whoever finds that announced looks for this; and again before a look behind that, for whoever took this before.
+    /// Whoever takes it wakes us when all have come to its epoch, which may be too early.
+    #[cold]
+    pub fn wish(&mut self) {
+        self.sleeps = true;
+        if matches!(self.awaited, Some(Awaited::Room(_))) && !self.board.is_room_wished() {
+            self.board.wish_room();
+        }
+    }
+
+    /// Those for whom this rank waits.
+    pub fn missing(&self) -> impl Iterator<Item = Peer> + '_ {
+        let board = &self.board;
+        let is_missing = move |member: &usize| match self.awaited {
+            None | Some(Awaited::Reason) => false,
+            Some(Awaited::Room(length)) => !board.leaves_room(*member, length),
+            Some(Awaited::All) => !board.has(*member),
+            Some(Awaited::One(one)) => *member == one && !board.has(one),
+            Some(Awaited::First(count)) => *member < count && !board.has(*member),
+        };
+        let missing = (0..board.members()).filter(is_missing);
+        missing.map(|member| self.peers[member])
     }
 
     /// The error if a member that has arrived does something else than this rank, or has done before.

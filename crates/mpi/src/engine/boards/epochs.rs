@@ -16,8 +16,8 @@ use crate::error::{Error, ErrorClass, Result};
 /// longer than a cache line from another core, so whoever arrives at the same time pays for nothing else.
 const LOOKS: u32 = 48;
 
-/// Further looks, each with a pause of the processor, if all who are missing may be running on other cores now: together they
-/// take about as long as a switch to another process of this core, which could do nothing for the collective.
+/// Looks in a crowd, each with a pause of the processor, if all who are missing were last seen on other cores: together they
+/// take about as long as a switch to another process of this core.
 const LOOKS_AT_OTHER_CORES: u32 = 16;
 
 /// Who waits for a member that arrives.
@@ -192,9 +192,8 @@ impl<'a, 'g> Epochs<'a, 'g> {
     #[inline]
     pub fn until(&mut self, awaited: Awaited) -> Result<()> {
         let place = self.place_mut();
-        place.awaited = Some(awaited);
-        let gave_way = std::mem::take(&mut place.gave_way);
-        if (0..LOOKS).any(|_| place.has_ended()) || gave_way && self.ends_soon() {
+        (place.awaited, place.sleeps) = (Some(awaited), false);
+        if place.has_ended() || self.ends_soon() {
             self.place_mut().awaited = None;
         } else {
             self.wait();
@@ -205,26 +204,27 @@ impl<'a, 'g> Epochs<'a, 'g> {
         }
     }
 
-    /// Whether the wait ends while a switch to another process would take place. For a rank that gave its core away in its wait
-    /// before: the members on this core have run since, and have arrived. If those who are missing are fewer than the
-    /// cores, they may be running now. Whoever waits for a member of its own core gives that away at once.
+    /// Whether the wait ends while a few more looks are made: none for a member of this core, which runs only when that is given
+    /// away; as many as take a switch to another process if those who are missing have other cores, for nobody of
+    /// this core could do anything for the collective.
     fn ends_soon(&mut self) -> bool {
-        let cores = self.engine.cores() as usize;
-        let place = self.place_mut();
-        let board = &place.board;
-        let missing = (0..board.members()).filter(|member| !board.has(*member));
-        if place.awaited != Some(Awaited::All) || missing.take(cores).count() >= cores {
-            return false;
+        let engine = &mut **self.engine;
+        let Some(place) = engine.core.boards.get_mut(self.id) else {
+            return true;
+        };
+        let beside = engine.fabric.is_any_beside(&mut place.missing());
+        match beside {
+            None => (0..LOOKS).any(|_| place.has_ended()),
+            Some(true) => false,
+            Some(false) => (0..LOOKS_AT_OTHER_CORES).any(|_| {
+                std::hint::spin_loop();
+                place.has_ended()
+            }),
         }
-        (0..LOOKS_AT_OTHER_CORES).any(|_| {
-            std::hint::spin_loop();
-            place.has_ended()
-        })
     }
 
     fn wait(&mut self) {
         let id = self.id;
-        self.place_mut().gave_way = true;
         self.engine.core.boards.awaited.push(id.0);
         self.engine.wait_for(WaitFor::Board(id), |engine| {
             let place = engine.core.boards.get(id);

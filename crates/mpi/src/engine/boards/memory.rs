@@ -82,7 +82,7 @@ impl Engine {
             history: History::default(),
             before: CollectiveNote::NOTHING,
             awaited: None,
-            gave_way: false,
+            sleeps: false,
             failure: None,
             lost,
             block,

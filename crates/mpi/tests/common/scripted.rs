@@ -303,6 +303,10 @@ impl Fabric for Scripted {
 
     fn wake(&mut self, _: Peer) {}
 
+    fn is_any_beside(&mut self, _: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
+        None
+    }
+
     fn is_flushed(&mut self) -> bool {
         true
     }

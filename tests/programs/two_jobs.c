@@ -5,6 +5,7 @@
    free FILE: accepts.   freed FILE: connects. Both free the communicator while messages are under way on it.
    mourn FILE: accepts, and waits for one that is killed.   stay FILE: connects, says so, and waits.
    leave FILE: connects, sends, and ends without disconnecting.   reap FILE: accepts, receives, and waits for one that ends.
+   doors: where a port listens, as info keys say; to be run where nobody else listens.
    wrong NAME: connects to a port that is none of its own, and says why that fails. */
 #define _GNU_SOURCE
 #include "check.h"
@@ -182,8 +183,59 @@ static void join(const char *file, int serves) {
     MPI_Comm_disconnect(&between);
 }
 
+/* Sockets of this network namespace that listen. */
+static int listening(void) {
+    int found = 0;
+    const char *files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+    for (int i = 0; i < 2; i++) {
+        FILE *in = fopen(files[i], "r");
+        char line[512], state[8];
+        if (!in) continue;
+        while (fgets(line, sizeof line, in))
+            if (sscanf(line, "%*s %*s %*s %7s", state) == 1 && !strcmp(state, "0A")) found++;
+        fclose(in);
+    }
+    return found;
+}
+
+static int open_with(const char *key, const char *value) {
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, key, value);
+    int code = MPI_Open_port(info, port);
+    MPI_Info_free(&info);
+    return code;
+}
+
+/* A network port is open as long as a port is, and only then; info keys say where. */
+static void doors(void) {
+    CHECK(listening() == 0);
+    CHECK(MPI_Open_port(MPI_INFO_NULL, port) == MPI_SUCCESS);
+    CHECK(strchr(port, '/') && strlen(port) < 256 && listening() == 1);
+    MPI_Close_port(port);
+    while (listening()) usleep(2000);
+    CHECK(open_with("ip_address", "127.0.0.1") == MPI_SUCCESS);
+    CHECK(!strchr(port, '/') && listening() == 0);
+    MPI_Close_port(port);
+    CHECK(open_with("ip_port", "45454") == MPI_SUCCESS);
+    CHECK(strstr(port, "/45454,") && listening() == 1);
+    MPI_Close_port(port);
+    while (listening()) usleep(2000);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(open_with("ip_address", "nowhere")) == MPI_ERR_INFO_VALUE);
+    CHECK(class_of(open_with("ip_port", "65536")) == MPI_ERR_INFO_VALUE);
+    /* An address for documentation, of no host. */
+    CHECK(class_of(open_with("ip_address", "192.0.2.1")) == MPI_ERR_OTHER);
+    CHECK(listening() == 0);
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
+    if (argc > 1 && !strcmp(argv[1], "doors")) {
+        doors();
+        check_done("doors");
+        return 0;
+    }
     CHECK(argc > 2);
     const char *what = argv[1], *file = argv[2];
     int accepts = !strcmp(what, "serve") || !strcmp(what, "stuck") || !strcmp(what, "free") || !strcmp(what, "mourn") || !strcmp(what, "reap");

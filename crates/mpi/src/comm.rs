@@ -24,7 +24,7 @@ use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
-pub use abroad::{Abroad, Joining, Line, Listening};
+pub use abroad::{Abroad, Joining, Line, Listening, Terms};
 pub(crate) use abroad::{Crossing, Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;

@@ -51,7 +51,7 @@ const INNER: u32 = 14;
 /// What a root tells its group in place of a size: the other group is one of another job.
 pub(super) const ELSEWHERE: u32 = u32::MAX;
 /// Both sides are of the same release, or do not meet.
-const RELEASE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"), " meeting 1");
+const RELEASE: &str = concat!("weft ", env!("CARGO_PKG_VERSION"), " meeting 2");
 
 /// What a process needs of the system to meet processes of other jobs.
 pub trait Abroad: Send + Sync {
@@ -66,11 +66,13 @@ pub trait Abroad: Send + Sync {
     /// # Errors
     /// If the system has none.
     fn draw_key(&self) -> Result<[u8; 32]>;
-    /// Begins to be reachable by processes of another job; from other hosts, too, if `wide`.
+    /// Whether this job encrypts what goes from host to host.
+    fn is_sealed(&self) -> bool;
+    /// Begins to be reachable by processes of another job.
     ///
     /// # Errors
     /// If the system refuses.
-    fn listen(&self, wide: bool) -> Result<Box<dyn Listening>>;
+    fn listen(&self, terms: Terms) -> Result<Box<dyn Listening>>;
     /// Makes room for processes of other jobs in the fabric. Once, before any of them is joined.
     ///
     /// # Errors
@@ -92,6 +94,30 @@ pub trait Line: Send {
     /// # Errors
     /// If the other side is gone.
     fn receive(&mut self) -> Result<Vec<u8>>;
+    /// Whether the other root is on another host.
+    fn is_between_hosts(&self) -> bool;
+}
+
+/// What the connections of two jobs have to be: what either job needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Processes of several hosts take part.
+    pub wide: bool,
+    /// What goes from host to host is encrypted.
+    pub sealed: bool,
+}
+
+impl Terms {
+    pub(super) fn to_bits(self) -> u8 {
+        u8::from(self.wide) | u8::from(self.sealed) << 1
+    }
+
+    pub(super) fn from_bits(bits: u8) -> Self {
+        Self {
+            wide: bits & 1 != 0,
+            sealed: bits & 2 != 0,
+        }
+    }
 }
 
 /// A process that listens for those of another job.
@@ -311,15 +337,20 @@ impl Process {
         Ok(Caller::Here)
     }
 
-    /// The hello of the other root, after this one's.
-    pub(super) fn greet_abroad(&self, line: &mut dyn Line) -> Result<bool> {
-        let wide = self.has_several_hosts();
-        let mut hello = vec![u8::from(wide)];
+    /// What both jobs need, of this root's hello and that of the other one.
+    pub(super) fn greet_abroad(&self, line: &mut dyn Line) -> Result<Terms> {
+        let ours = Terms {
+            wide: self.has_several_hosts() || line.is_between_hosts(),
+            sealed: self.abroad()?.is_sealed(),
+        };
+        let mut hello = vec![ours.to_bits()];
         hello.extend(RELEASE.as_bytes());
         line.send(&hello)?;
         let theirs = line.receive()?;
         match theirs.split_first() {
-            Some((other, release)) if release == RELEASE.as_bytes() => Ok(wide || *other != 0),
+            Some((theirs, release)) if release == RELEASE.as_bytes() => {
+                Ok(Terms::from_bits(ours.to_bits() | theirs))
+            }
             _ => Err(Error::new(
                 ErrorClass::Port,
                 format!(
@@ -367,10 +398,10 @@ impl Comm {
         &self,
         name: &'static str,
         root: u32,
-        (accepts, wide): (bool, bool),
+        (accepts, terms): (bool, Terms),
         line: Option<Box<dyn Line>>,
     ) -> Result<Arc<Self>> {
-        let met = self.plan_meeting(name, root, (accepts, wide), line);
+        let met = self.plan_meeting(name, root, (accepts, terms), line);
         met.map_err(|error| {
             Error::new(
                 ErrorClass::Port,
@@ -383,12 +414,12 @@ impl Comm {
         &self,
         name: &'static str,
         root: u32,
-        (accepts, wide): (bool, bool),
+        (accepts, terms): (bool, Terms),
         mut line: Option<Box<dyn Line>>,
     ) -> Result<Arc<Self>> {
         let process = self.process();
         let text = |error: Error| error.text().to_owned();
-        let listening = process.abroad().and_then(|abroad| abroad.listen(wide));
+        let listening = process.abroad().and_then(|abroad| abroad.listen(terms));
         let record = Record {
             next: process.meetings.next.load(Ordering::Relaxed),
             said: match &listening {

@@ -16,6 +16,8 @@ use crate::hosts::link::{Link, LinkError, Streams};
 
 /// How long it may take until one answers, and until it has proved the key.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// How long all of it may take.
+const LIMIT: Duration = Duration::from_secs(10);
 
 /// A door at which many strangers knock may close one that it has not heard: then again, after these.
 const PAUSES: [Duration; 3] = [
@@ -29,13 +31,14 @@ const PAUSES: [Duration; 3] = [
 /// # Errors
 /// What was tried, and what became of it.
 pub(super) fn dial(door: &Door) -> Result<Link, String> {
+    let end = Instant::now() + LIMIT;
     let mut pauses = PAUSES.iter();
     loop {
-        let (link, tried) = match once(door) {
+        let (answer, tried) = match once(door, end) {
             Ok(link) => return Ok(link),
             Err(tried) => tried,
         };
-        match pauses.next().filter(|_| link == Answer::Closed) {
+        match pauses.next().filter(|_| answer == Answer::Closed) {
             Some(pause) => _ = poll::wait(&mut [], Some(*pause)),
             None => return Err(tried),
         }
@@ -49,8 +52,13 @@ enum Answer {
     Closed,
 }
 
-fn once(door: &Door) -> Result<Link, (Answer, String)> {
-    let end = Instant::now() + PATIENCE;
+/// Tries each address once, until then at the latest.
+fn once(door: &Door, end: Instant) -> Result<Link, (Answer, String)> {
+    let patience = |end: Instant| {
+        let left = end.saturating_duration_since(Instant::now());
+        left.min(PATIENCE)
+    };
+    let answered = Instant::now() + patience(end);
     let mut tried = Vec::new();
     let mut waiting = Vec::new();
     for address in &door.addresses {
@@ -61,7 +69,7 @@ fn once(door: &Door) -> Result<Link, (Answer, String)> {
     }
     let mut answer = Answer::None;
     while !waiting.is_empty() {
-        let left = end.saturating_duration_since(Instant::now());
+        let left = patience(answered);
         let mut waited: Vec<_> = waiting
             .iter()
             .map(|(_, socket)| PollFd::new(socket, Interest::Write))
@@ -84,7 +92,7 @@ fn once(door: &Door) -> Result<Link, (Answer, String)> {
             tried.push(told(address, &std::io::Error::from(error)));
             continue;
         }
-        match prove(socket, door) {
+        match prove(socket, door, patience(end)) {
             Ok(link) => return Ok(link),
             Err(error) => {
                 if matches!(error, LinkError::Closed) {
@@ -116,6 +124,6 @@ fn begin(address: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn prove(socket: OwnedFd, door: &Door) -> Result<Link, LinkError> {
-    LinkHandshake::begin(&door.key, Streams::one(socket)?, PATIENCE)?.wait(SILENCE)
+fn prove(socket: OwnedFd, door: &Door, patience: Duration) -> Result<Link, LinkError> {
+    LinkHandshake::begin(&door.key, Streams::one(socket)?, patience)?.wait(SILENCE)
 }

@@ -27,6 +27,9 @@ use crate::hosts::join_listener::JoinListener;
 /// Callers that wait at a port at most; who comes then is turned away.
 const MOST_CALLERS: usize = 1024;
 
+/// Most that prove the key of a port at the same moment. Strangers hold as few descriptors of the program as the listener lets them.
+const AT_ONCE: usize = 16;
+
 /// Those who have called at a port, in order.
 type Callers = Arc<Mutex<VecDeque<Box<dyn Line>>>>;
 
@@ -118,7 +121,7 @@ pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door
             .map(|address| SocketAddr::new(address, bound.port()))
             .collect(),
     };
-    let mut listener = JoinListener::over(listener, key, MOST_CALLERS)?;
+    let mut listener = JoinListener::over(listener, key, AT_ONCE)?;
     listener.refuse_this_host();
     Ok(Some((listener, door)))
 }

@@ -342,3 +342,54 @@ fn a_network_port_is_open_only_while_a_port_is() {
     let ended = run(&mut on(&network, 0, &doors), LIMIT);
     ended.expect_success();
 }
+
+/// Windows, files and threads on a communicator of all processes of both jobs.
+fn they_share(what: &str, at: impl Fn(usize, &Command) -> Command) {
+    let program = build("tests/programs/two_jobs_share.c", &["-pthread"]);
+    for (accepting, connecting) in [(1, 1), (2, 3)] {
+        let file = meeting_place();
+        let job = |side: usize, ranks: u32| {
+            let role = ["accept", "connect"][side];
+            let mut command = tool("mpiexec");
+            command.args(["-n", &ranks.to_string()]).arg(&program);
+            at(side, command.args([role, &file, what]))
+        };
+        both_pass(
+            job(0, accepting),
+            job(1, connecting),
+            (accepting, connecting),
+        );
+    }
+}
+
+/// The same command, here.
+fn here(_: usize, command: &Command) -> Command {
+    let mut same = Command::new(command.get_program());
+    same.args(command.get_args());
+    same
+}
+
+#[test]
+fn two_jobs_reach_each_others_windows() {
+    they_share("windows", here);
+}
+
+#[test]
+fn two_jobs_use_a_file_together() {
+    they_share("files", here);
+}
+
+#[test]
+fn threads_of_two_jobs_use_what_they_have_in_common() {
+    they_share("threads", here);
+}
+
+#[test]
+fn two_jobs_on_two_hosts_share_windows_and_files() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    for what in ["windows", "files", "threads"] {
+        they_share(what, |side, command| on(&network, side, command));
+    }
+}

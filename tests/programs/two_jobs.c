@@ -8,36 +8,11 @@
    doors: where a port listens, as info keys say; to be run where nobody else listens.
    wrong NAME: connects to a port that is none of its own, and says why that fails. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "two_jobs.h"
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-static char port[MPI_MAX_PORT_NAME];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
-
-static void tell(const char *file) {
-    char next[4096];
-    snprintf(next, sizeof next, "%s.next", file);
-    FILE *out = fopen(next, "w");
-    CHECK(out);
-    fputs(port, out);
-    fclose(out);
-    CHECK(rename(next, file) == 0);
-}
-
-static void learn(const char *file) {
-    FILE *in;
-    while (!(in = fopen(file, "r"))) usleep(2000);
-    CHECK(fgets(port, sizeof port, in));
-    fclose(in);
-}
 
 /* Each rank of one side with each of the other one, short and long; from anybody, too. */
 static void messages(MPI_Comm between, int side) {

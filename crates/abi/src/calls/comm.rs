@@ -322,7 +322,7 @@ pub fn comm_split(
 /// The kind of hardware that a guided split asks for, as an info key.
 const RESOURCE: &str = "mpi_hw_resource_type";
 
-/// All processes of a job share their memory; of other kinds of hardware nothing is known.
+/// Of hardware that is not memory nothing is known.
 pub fn comm_split_type(
     comm: &Arc<Comm>,
     split_type: c_int,
@@ -334,11 +334,7 @@ pub fn comm_split_type(
         Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
         None => None,
     };
-    // Named by the first process that shares memory with this one, which may be itself.
-    let host = || {
-        let process = &state::runtime()?.process;
-        process.first_to_share_memory().map(u32::cast_signed)
-    };
+    let host = || comm.number_of_shared_memory().map(u32::cast_signed);
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => host(),
         k::MPI_COMM_TYPE_HW_GUIDED | k::MPI_COMM_TYPE_RESOURCE_GUIDED

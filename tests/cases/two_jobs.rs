@@ -343,6 +343,51 @@ fn a_network_port_is_open_only_while_a_port_is() {
     ended.expect_success();
 }
 
+/// A socket in the file system goes across network namespaces, as one of the network would.
+#[test]
+fn processes_of_two_hosts_join_by_a_socket() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let file = meeting_place();
+    let serve = on(&network, 0, &job(&[], 1, &["join-serve", &file]));
+    let ask = on(&network, 1, &job(&[], 1, &["join-ask", &file]));
+    both_pass(serve, ask, (1, 1));
+}
+
+/// Its processes end, or its host is cut off.
+#[test]
+fn a_job_learns_that_one_on_another_host_is_gone() {
+    use std::io::Read;
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    for is_cut in [false, true] {
+        let file = meeting_place();
+        let mourn = beside(on(&network, 0, &job(&[], 2, &["mourn", &file])));
+        let mut stay = on(&network, 1, &job(&[], 2, &["stay", &file]))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let mut heard = [0; 9];
+        let said = stay.stdout.as_mut().expect("piped").read_exact(&mut heard);
+        said.expect("it connects");
+        if is_cut {
+            network.set_line(1, false);
+        } else {
+            stay.kill().expect("our child");
+        }
+        let ended = mourn.join().expect("it has run");
+        let _ = stay.kill();
+        stay.wait().expect("our child");
+        network.set_line(1, true);
+        ended.expect_success();
+        let lost = "a process of another job is lost";
+        assert!(ended.out.contains(lost), "{ended:?}");
+    }
+}
+
 /// Windows, files and threads on a communicator of all processes of both jobs.
 fn they_share(what: &str, at: impl Fn(usize, &Command) -> Command) {
     let program = build("tests/programs/two_jobs_share.c", &["-pthread"]);

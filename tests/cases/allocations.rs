@@ -9,9 +9,11 @@
 mod network;
 #[path = "allocations/slurm.rs"]
 mod slurm;
+#[path = "allocations/starting_others.rs"]
+mod starting_others;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -319,6 +321,31 @@ fn open_mpi() -> Option<PathBuf> {
     None
 }
 
+/// A launcher of Open MPI on some hosts of a network, two slots on each. It reaches them by daemons of its own.
+fn by_open_mpi(network: &Network, prefix: &Path, launcher: &str, hosts: usize) -> Command {
+    let reach = network.file("reach-by-options");
+    if !reach.exists() {
+        let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
+                    host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+        std::fs::write(&reach, text).expect("writes");
+        std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    }
+    let mut start = network.on(0, &prefix.join("bin").join(launcher).to_string_lossy());
+    start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
+    let list: Vec<_> = network.hosts[..hosts]
+        .iter()
+        .map(|host| format!("{host}:2"))
+        .collect();
+    start
+        .arg(reach)
+        .arg("--prefix")
+        .arg(prefix)
+        .args(["--host", &list.join(",")]);
+    // Where it finds the texts of its messages.
+    start.env("PRTE_PREFIX", prefix).env("PMIX_PREFIX", prefix);
+    start
+}
+
 /// Two hosts, one of which the launcher reaches by a daemon of its own.
 #[test]
 fn started_by_prterun_and_the_launcher_of_open_mpi() {
@@ -328,22 +355,10 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
     let Some(network) = Network::new(2) else {
         return;
     };
-    let reach = network.file("reach-by-options");
-    let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
-                host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
-    std::fs::write(&reach, text).expect("writes");
-    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
     for launcher in ["prterun", "mpiexec"] {
         for (end, code, said) in ENDS {
-            let start = prefix.join("bin").join(launcher);
-            let mut start = network.on(0, &start.to_string_lossy());
-            start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
-            start.arg(&reach).arg("--prefix").arg(&prefix);
-            start.args(["--host", &network.list(2), "-n", "4"]);
-            // Where it finds the texts of its messages.
-            start
-                .env("PRTE_PREFIX", &prefix)
-                .env("PMIX_PREFIX", &prefix);
+            let mut start = by_open_mpi(&network, &prefix, launcher, 2);
+            start.args(["-n", "4"]);
             let ended = run(start.arg(program()).arg(end), LIMIT);
             // What it says of a code is not by rank.
             let said = if end == "code" { "" } else { said };

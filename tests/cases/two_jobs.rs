@@ -7,6 +7,11 @@ use std::sync::Mutex;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+#[path = "../launch/network.rs"]
+mod network;
+#[path = "two_jobs/on_hosts.rs"]
+mod on_hosts;
+
 use weft_tests::{Ended, build, processes_of, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(90);
@@ -192,7 +197,7 @@ fn a_port_that_cannot_be_reached_is_an_error_with_a_reason() {
         ),
         (
             format!("weft:0123456789abcdef:0:1:{user}@elsewhere"),
-            "must be on one host",
+            "none that other hosts can come to",
         ),
         ("weft:0123456789abcdef:0:1".to_owned(), "another release"),
         ("nothing".to_owned(), "no name of a port"),
@@ -236,4 +241,45 @@ fn nothing_is_left_of_either() {
         assert_eq!(processes_of(&program), [0; 0], "{}", program.display());
         std::fs::remove_file(program).expect("ours");
     }
+}
+
+/// Windows, files and threads on a communicator of all processes of both jobs.
+fn they_share(what: &str, at: impl Fn(usize, &Command) -> Command) {
+    let program = build("tests/programs/two_jobs_share.c", &["-pthread"]);
+    for (accepting, connecting) in [(1, 1), (2, 3)] {
+        let file = meeting_place();
+        let job = |side: usize, ranks: u32| {
+            let role = ["accept", "connect"][side];
+            let mut command = tool("mpiexec");
+            command.args(["-n", &ranks.to_string()]).arg(&program);
+            at(side, command.args([role, &file, what]))
+        };
+        both_pass(
+            job(0, accepting),
+            job(1, connecting),
+            (accepting, connecting),
+        );
+    }
+}
+
+/// The same command, here.
+fn here(_: usize, command: &Command) -> Command {
+    let mut same = Command::new(command.get_program());
+    same.args(command.get_args());
+    same
+}
+
+#[test]
+fn two_jobs_reach_each_others_windows() {
+    they_share("windows", here);
+}
+
+#[test]
+fn two_jobs_use_a_file_together() {
+    they_share("files", here);
+}
+
+#[test]
+fn threads_of_two_jobs_use_what_they_have_in_common() {
+    they_share("threads", here);
 }

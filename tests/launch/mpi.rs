@@ -119,6 +119,20 @@ fn started_alone_it_is_a_job_of_one() {
     assert!(ended.out.starts_with("10000 items on 1 ranks"), "{ended:?}");
 }
 
+#[test]
+fn a_program_without_a_world_begins_and_ends_with_a_session() {
+    for ranks in ["1", "4"] {
+        let ended = Job::new(["-n", ranks, &example("sessions")]).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert!(ended.out.ends_with(&format!("1 to {ranks}\n")), "{ended:?}");
+    }
+    // A session that is dropped before it was finalised is no end in order.
+    let ended = Job::new(["-n", "3", &example("sessions"), "mpi://nobody"]).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    assert!(ended.error.contains("no set of processes"), "{ended:?}");
+    assert!(ended.last().contains("rank 2 failed first"), "{ended:?}");
+}
+
 /// Its neighbours wait in a barrier: the launcher ends them.
 #[test]
 fn an_error_that_leaves_main_ends_the_job() {

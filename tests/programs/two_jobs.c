@@ -5,38 +5,14 @@
    free FILE: accepts.   freed FILE: connects. Both free the communicator while messages are under way on it.
    mourn FILE: accepts, and waits for one that is killed.   stay FILE: connects, says so, and waits.
    leave FILE: connects, sends, and ends without disconnecting.   reap FILE: accepts, receives, and waits for one that ends.
+   doors: where a port listens, as info keys say; to be run where nobody else listens.
    wrong NAME: connects to a port that is none of its own, and says why that fails. */
 #define _GNU_SOURCE
-#include "check.h"
+#include "two_jobs.h"
 #include <arpa/inet.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-static char port[MPI_MAX_PORT_NAME];
-
-static int class_of(int code) {
-    int class;
-    MPI_Error_class(code, &class);
-    return class;
-}
-
-static void tell(const char *file) {
-    char next[4096];
-    snprintf(next, sizeof next, "%s.next", file);
-    FILE *out = fopen(next, "w");
-    CHECK(out);
-    fputs(port, out);
-    fclose(out);
-    CHECK(rename(next, file) == 0);
-}
-
-static void learn(const char *file) {
-    FILE *in;
-    while (!(in = fopen(file, "r"))) usleep(2000);
-    CHECK(fgets(port, sizeof port, in));
-    fclose(in);
-}
 
 /* Each rank of one side with each of the other one, short and long; from anybody, too. */
 static void messages(MPI_Comm between, int side) {
@@ -182,8 +158,59 @@ static void join(const char *file, int serves) {
     MPI_Comm_disconnect(&between);
 }
 
+/* Sockets of this network namespace that listen. */
+static int listening(void) {
+    int found = 0;
+    const char *files[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+    for (int i = 0; i < 2; i++) {
+        FILE *in = fopen(files[i], "r");
+        char line[512], state[8];
+        if (!in) continue;
+        while (fgets(line, sizeof line, in))
+            if (sscanf(line, "%*s %*s %*s %7s", state) == 1 && !strcmp(state, "0A")) found++;
+        fclose(in);
+    }
+    return found;
+}
+
+static int open_with(const char *key, const char *value) {
+    MPI_Info info;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, key, value);
+    int code = MPI_Open_port(info, port);
+    MPI_Info_free(&info);
+    return code;
+}
+
+/* A network port is open as long as a port is, and only then; info keys say where. */
+static void doors(void) {
+    CHECK(listening() == 0);
+    CHECK(MPI_Open_port(MPI_INFO_NULL, port) == MPI_SUCCESS);
+    CHECK(strchr(port, '/') && strlen(port) < 256 && listening() == 1);
+    MPI_Close_port(port);
+    while (listening()) usleep(2000);
+    CHECK(open_with("ip_address", "127.0.0.1") == MPI_SUCCESS);
+    CHECK(!strchr(port, '/') && listening() == 0);
+    MPI_Close_port(port);
+    CHECK(open_with("ip_port", "45454") == MPI_SUCCESS);
+    CHECK(strstr(port, "/45454,") && listening() == 1);
+    MPI_Close_port(port);
+    while (listening()) usleep(2000);
+    MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
+    CHECK(class_of(open_with("ip_address", "nowhere")) == MPI_ERR_INFO_VALUE);
+    CHECK(class_of(open_with("ip_port", "65536")) == MPI_ERR_INFO_VALUE);
+    /* An address for documentation, of no host. */
+    CHECK(class_of(open_with("ip_address", "192.0.2.1")) == MPI_ERR_OTHER);
+    CHECK(listening() == 0);
+}
+
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
+    if (argc > 1 && !strcmp(argv[1], "doors")) {
+        doors();
+        check_done("doors");
+        return 0;
+    }
     CHECK(argc > 2);
     const char *what = argv[1], *file = argv[2];
     int accepts = !strcmp(what, "serve") || !strcmp(what, "stuck") || !strcmp(what, "free") || !strcmp(what, "mourn") || !strcmp(what, "reap");

@@ -31,6 +31,7 @@ mod control_socket;
 mod environment;
 mod foreign;
 mod hosts;
+mod later;
 pub mod pmi;
 mod pmix;
 mod singleton;

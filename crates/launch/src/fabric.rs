@@ -77,6 +77,11 @@ impl Wishes {
     }
 }
 
+/// Whether what goes from host to host is to be encrypted.
+pub(crate) fn is_encrypted() -> bool {
+    Wishes::read().is_ok_and(|wishes| wishes.seal)
+}
+
 /// The memory of this host when its ranks do not talk through it. The launcher looks into it to see how far they have come:
 /// it stays mapped until the process ends.
 static KEPT: Mutex<Vec<Shm>> = Mutex::new(Vec::new());

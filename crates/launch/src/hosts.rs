@@ -36,10 +36,10 @@
 
 mod agent;
 pub(crate) mod agents;
-mod handshake;
+pub(crate) mod handshake;
 pub mod join;
-mod join_listener;
-mod link;
+pub(crate) mod join_listener;
+pub(crate) mod link;
 pub mod message;
 pub mod protocol;
 pub(crate) mod token;

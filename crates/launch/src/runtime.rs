@@ -51,7 +51,7 @@ impl Runtime {
         process.set_hosts((0..hosts.size()).map(|rank| hosts.host(rank)));
         launcher.counters(process.counters());
         let services = attach_services(&process);
-        let other_jobs = OtherJobs::of(&process);
+        let other_jobs = OtherJobs::of(&process, crate::fabric::is_encrypted());
         Ok(Self {
             process,
             other_jobs,

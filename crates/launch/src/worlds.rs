@@ -83,6 +83,15 @@ impl PortName {
         let (owner, number) = (owner.parse().ok()?, number.parse().ok()?);
         Some((job, Self { owner, number }))
     }
+
+    /// A name for texts that people read: without the secret that it may carry.
+    #[must_use]
+    pub fn shown(name: &str) -> &str {
+        match name.starts_with("weft:") {
+            true => name.split_once('/').map_or(name, |(shown, _)| shown),
+            false => name,
+        }
+    }
 }
 
 impl Worlds {
@@ -236,18 +245,21 @@ impl Worlds {
     pub fn find_port(&self, name: &str) -> Result<PortName, String> {
         let Some((job, port)) = PortName::parse(name) else {
             return Err(format!(
-                "'{name}' is no name of a port; pass what MPI_Open_port or MPI_Lookup_name gave"
+                "'{}' is no name of a port; pass what MPI_Open_port or MPI_Lookup_name gave",
+                PortName::shown(name)
             ));
         };
         if job != self.job {
             return Err(format!(
-                "the port '{name}' belongs to another job; close it where it was opened"
+                "the port '{}' belongs to another job; close it where it was opened",
+                PortName::shown(name)
             ));
         }
         match self.ports.get(&port.number) {
             Some(owner) if *owner == port.owner => Ok(port),
             _ => Err(format!(
-                "the port '{name}' is not open: it was closed, or its process has ended; open one with MPI_Open_port"
+                "the port '{}' is not open: it was closed, or its process has ended; open one with MPI_Open_port",
+                PortName::shown(name)
             )),
         }
     }
@@ -262,7 +274,8 @@ impl Worlds {
             Ok(_) => JobAnswer::refuse(
                 Refusal::Port,
                 format!(
-                    "the port '{name}' belongs to another process; close it where it was opened"
+                    "the port '{}' belongs to another process; close it where it was opened",
+                    PortName::shown(name)
                 ),
             ),
             Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
@@ -320,8 +333,9 @@ impl Worlds {
             Some(found) => JobAnswer::refuse(
                 Refusal::Service,
                 format!(
-                    "the service '{service}' has the port '{}', not '{port}'; pass the port that it was published with",
-                    found.port
+                    "the service '{service}' has the port '{}', not '{}'; pass the port that it was published with",
+                    PortName::shown(&found.port),
+                    PortName::shown(port)
                 ),
             ),
             None => JobAnswer::refuse(

@@ -24,7 +24,7 @@ use crate::extras::Extras;
 use crate::group::Group;
 use crate::process::Process;
 
-pub use abroad::{Abroad, Joining, Line, Listening};
+pub use abroad::{Abroad, Joining, Line, Listening, Terms};
 pub(crate) use abroad::{Crossing, Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;
@@ -182,6 +182,22 @@ impl Comm {
     #[must_use]
     pub fn group(&self) -> &Arc<Group> {
         &self.group
+    }
+
+    /// A number that those have in common whose memory this process can load and store, and nobody else: that of the first of
+    /// them, in the job, or among those of two jobs that were connected.
+    #[must_use]
+    pub fn number_of_shared_memory(&self) -> Option<u32> {
+        let process = &self.process;
+        let engine = process.lock();
+        let shares = |peer: Peer| peer == process.me() || engine.shares_memory(peer);
+        match self.meeting() {
+            Some(meeting) => {
+                let mut numbers = 0..meeting.size();
+                numbers.find(|number| meeting.peer(*number).is_some_and(shares))
+            }
+            None => (0..process.peers()).find(|peer| shares(Peer(*peer))),
+        }
     }
 
     /// Which hosts the ranks of the (local) group are on.

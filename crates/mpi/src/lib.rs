@@ -28,6 +28,7 @@ pub mod memory;
 pub mod op;
 pub mod p2p;
 mod process;
+pub mod process_set;
 pub mod rma;
 pub mod wait_times;
 pub mod waits;

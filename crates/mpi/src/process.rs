@@ -224,13 +224,6 @@ impl Process {
         self.bell.load()
     }
 
-    /// The first process of the job whose memory this one can load and store; itself, if there is no other before.
-    #[must_use]
-    pub fn first_to_share_memory(&self) -> Option<u32> {
-        let engine = self.lock();
-        (0..self.peers).find(|peer| *peer == self.me.0 || engine.shares_memory(Peer(*peer)))
-    }
-
     /// The context of `MPI_COMM_SELF`, whose error handler gets what belongs to no communicator.
     pub(crate) fn itself_context(&self) -> u32 {
         comm::ITSELF

@@ -48,6 +48,7 @@
 //! | operations that are repeated | [`Persistent`] |
 //! | messages whose parts become ready one by one | [`PartitionedSend`], [`PartitionedReceive`] |
 //! | parts of the world, groups | [`Communicator::split`], [`Group`] |
+//! | processes by the names of sets, communicators without a world: for libraries | [`Session`] |
 //! | grids and graphs of neighbours | [`Grid`], [`Graph`] |
 //! | memory of others: put, get, counters | [`Window`] |
 //! | files that all ranks read and write | [`File`] |
@@ -90,6 +91,7 @@ mod ranks;
 mod recovery;
 pub mod request;
 mod scope;
+mod session;
 mod state;
 mod tools;
 mod topology;
@@ -120,6 +122,7 @@ pub use ranks::{run_ranks, test};
 pub use recovery::Agreement;
 pub use request::{Request, Tested, wait_all, wait_any};
 pub use scope::{Scope, scope};
+pub use session::Session;
 pub use tools::PerformanceVariables;
 pub use topology::{Graph, Grid, Neighbourhood, balanced_lengths};
 pub use window::{ActiveEpoch, Epoch, Expected, Exposure, Window};

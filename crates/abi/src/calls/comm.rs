@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::{Arc, Once};
 
 use weft_mpi::comm::Bridge;
+use weft_mpi::process_set::tag_of;
 use weft_mpi::{Comm, Group, Status};
 
 use crate::args::{InOut, Out, TextOut, text_of};
@@ -173,7 +174,8 @@ pub fn comm_create_from_group(
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
     let world = world()?;
-    let Some(comm) = world.create_group(group, tag_of(stringtag))? else {
+    let made = state::process()?.create_from_group(group, stringtag.to_bytes())?;
+    let Some(comm) = made else {
         newcomm.set(k::MPI_COMM_NULL);
         return Ok(());
     };
@@ -252,7 +254,7 @@ pub fn intercomm_create_from_groups(
     errhandler: c::Errhandler,
     mut newintercomm: Out<c::Comm>,
 ) -> Checked<()> {
-    let (world, tag) = (world()?, tag_of(stringtag));
+    let (world, tag) = (world()?, tag_of(stringtag.to_bytes()));
     let local_leader = leader(local_leader, local_group.size(), "local_leader")?;
     let Some(local) = world.create_group(local_group, tag)? else {
         return Err(Fault::argument(
@@ -288,14 +290,6 @@ pub fn intercomm_merge(
     Ok(())
 }
 
-/// A tag that depends on the text (FNV-1a).
-fn tag_of(text: &CStr) -> i32 {
-    let hash = text.to_bytes().iter().fold(0x811c_9dc5_u32, |hash, byte| {
-        (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
-    });
-    (hash & check::TAG_MAX.cast_unsigned()).cast_signed()
-}
-
 pub fn comm_split(
     comm: &Arc<Comm>,
     color: c_int,
@@ -322,7 +316,7 @@ pub fn comm_split(
 /// The kind of hardware that a guided split asks for, as an info key.
 const RESOURCE: &str = "mpi_hw_resource_type";
 
-/// All processes of a job share their memory; of other kinds of hardware nothing is known.
+/// Of hardware that is not memory nothing is known.
 pub fn comm_split_type(
     comm: &Arc<Comm>,
     split_type: c_int,
@@ -334,11 +328,7 @@ pub fn comm_split_type(
         Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
         None => None,
     };
-    // Named by the first process that shares memory with this one, which may be itself.
-    let host = || {
-        let process = &state::runtime()?.process;
-        process.first_to_share_memory().map(u32::cast_signed)
-    };
+    let host = || comm.number_of_shared_memory().map(u32::cast_signed);
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => host(),
         k::MPI_COMM_TYPE_HW_GUIDED | k::MPI_COMM_TYPE_RESOURCE_GUIDED

@@ -46,16 +46,8 @@ pub fn group_from_session_pset(
 
 /// The group behind the name of a set of processes.
 pub(crate) fn session_members(pset_name: &CStr) -> Checked<Arc<Group>> {
-    // Names of process sets are compared without regard to case (MPI 5.0, section 11.3.2).
-    let is = |name: &[u8]| pset_name.to_bytes().eq_ignore_ascii_case(name);
-    let comm = if is(b"mpi://WORLD") {
-        state::world()
-    } else if is(b"mpi://SELF") {
-        state::comm_self()
-    } else {
-        None
-    };
-    comm.map(|comm| Arc::clone(comm.group())).ok_or_else(|| {
+    let members = state::process()?.process_set(&text_of(pset_name));
+    members.ok_or_else(|| {
         Fault::argument(
             k::MPI_ERR_ARG,
             "pset_name",

@@ -9,13 +9,15 @@ mod parent;
 mod spawn;
 
 use std::ffi::{CStr, c_char, c_int};
+use std::str::FromStr;
 use std::sync::Arc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
-use weft_launch::other_jobs::OtherJobs;
+use weft_launch::other_jobs::{OtherJobs, Wanted};
 use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
 use weft_mpi::comm::{Line, Port};
+use weft_mpi::info::Info;
 
 use crate::args::{InOut, Out, TextOut, text_of};
 use crate::calls::comm::{comm_free, publish};
@@ -39,15 +41,48 @@ fn root_of(root: Root) -> u32 {
     }
 }
 
-pub fn open_port(_info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<()> {
+pub fn open_port(info: Option<&InfoObject>, mut port_name: TextOut) -> Checked<()> {
+    let wanted = wanted_door(info)?;
     match ask(JobRequest::OpenPort)? {
         JobAnswer::Port(name) => {
-            let name = other_jobs()?.open_port(&name);
+            let opened = other_jobs()?.open_port(&name, wanted);
+            if opened.is_err() {
+                ask(JobRequest::ClosePort { port: name })?;
+            }
+            let name = opened?;
             port_name.set(&name, k::MPI_MAX_PORT_NAME as usize);
             Ok(())
         }
         other => Err(unexpected(other)),
     }
+}
+
+/// Where other hosts are to come in, by the info keys that are reserved for it (MPI 5.0, section 11.9.2).
+fn wanted_door(info: Option<&InfoObject>) -> Checked<Wanted> {
+    fn read<T: FromStr>(pairs: &Info, key: &str, expected: &str) -> Checked<Option<T>> {
+        let Some(text) = pairs.get(key)? else {
+            return Ok(None);
+        };
+        match text.trim().parse() {
+            Ok(value) => Ok(Some(value)),
+            Err(_) => Err(Fault::new(
+                k::MPI_ERR_INFO_VALUE,
+                format!("the info key {key} is '{text}'; {expected} was expected"),
+            )),
+        }
+    }
+    let Some(info) = info else {
+        return Ok(Wanted::default());
+    };
+    let pairs = info.open();
+    Ok(Wanted {
+        address: read(
+            &pairs,
+            "ip_address",
+            "an address of this host, as 10.0.0.1,",
+        )?,
+        port: read(&pairs, "ip_port", "a number from 1 to 65535, or 0 for any,")?,
+    })
 }
 
 pub fn close_port(port_name: &CStr) -> Checked<()> {

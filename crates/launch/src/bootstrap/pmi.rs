@@ -13,7 +13,7 @@
 //! can read its connections is trusted by it already.
 //!
 //! It starts no later processes and keeps no ports and names. A launcher of ours does for the ranks of one host, which is started
-//! when the first of them asks ([`adopted`](super::adopted)): its memory has room for them from the start.
+//! when the first of them asks ([`later`](super::later)): its memory has room for them from the start.
 //!
 //! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
 //!
@@ -30,7 +30,7 @@ use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use weft_fabric_shm::JobSize;
 use weft_sys::{descriptor, lifeline, process};
@@ -38,15 +38,15 @@ use weft_sys::{descriptor, lifeline, process};
 use self::client::{Client, Limits};
 use self::line::PmiLine;
 use self::watch::Neighbour;
-use super::adopted::{Adopted, Meeting};
+use super::adopted::Meeting;
 use super::hosts::{HostMap, name_of_this_host};
+use super::later::{self, Later};
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
 use weft_secure::Key;
 
 use crate::hex::{hex, unhex};
-use crate::job_request::{JobAnswer, JobRequest, Refusal};
+use crate::job_request::{JobAnswer, JobRequest};
 use crate::segment;
-use crate::worlds::Worlds;
 
 /// The variables by which the launcher tells a process its place.
 pub const DESCRIPTOR: &str = "PMI_FD";
@@ -67,6 +67,9 @@ pub const VARIABLES: [&str; 8] = [
 /// More ranks than this are a mistake of the launcher.
 const MOST_RANKS: u32 = 1 << 20;
 
+/// What such a launcher is called in errors.
+const SPOKEN: &str = "a launcher that speaks PMI version 1 (hydra, for example)";
+
 /// Why nothing can be asked.
 pub(super) const OVER: &str =
     "MPI was finalised, and the launcher was told so: nothing can be asked any more";
@@ -85,7 +88,7 @@ pub struct Pmi {
     connection: Arc<Mutex<Connection>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
-    later: Result<LaterProcesses, &'static str>,
+    later: Later,
 }
 
 /// What a launcher keeps for its ranks, and how they wait for each other.
@@ -102,52 +105,6 @@ pub(super) trait Store {
     /// What ends when the launcher is gone. `None` if this process is ended then by other means.
     fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
-
-/// What is needed for later processes.
-#[derive(Debug)]
-struct LaterProcesses {
-    memory: OwnedFd,
-    meeting: Meeting,
-    /// Closes when this process ends.
-    _living: OwnedFd,
-    /// As they are before there is a launcher.
-    worlds: Mutex<Worlds>,
-    adopted: OnceLock<Adopted>,
-}
-
-impl LaterProcesses {
-    /// The launcher that keeps them, started if there is none yet.
-    fn adopted(&self) -> Result<&Adopted, String> {
-        let worlds = open(&self.worlds);
-        if let Some(adopted) = self.adopted.get() {
-            return Ok(adopted);
-        }
-        let remedy = "start the program by Weft's own mpiexec";
-        let adopted = Adopted::meet(&worlds, &self.memory, remedy, &self.meeting)?;
-        Ok(self.adopted.get_or_init(|| adopted))
-    }
-
-    fn ask(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        if self.adopted.get().is_none() {
-            // These need nobody.
-            match request {
-                JobRequest::World => return Ok(open(&self.worlds).of(self.meeting.rank)),
-                JobRequest::Heard => return Ok(JobAnswer::Done),
-                _ => {}
-            }
-        }
-        match self.adopted() {
-            Ok(adopted) => adopted.ask(request),
-            Err(reason) => Ok(JobAnswer::refuse(Refusal::of(request), reason)),
-        }
-    }
-}
-
-/// Why there is no launcher of ours.
-const SEVERAL_HOSTS: &str = "this job was started on several hosts by a launcher that speaks PMI version 1 (hydra, for example), under which Weft \
-     starts further processes and keeps ports and names on one host only; start it by Weft's own mpiexec";
-const OVER_TCP: &str = "this job was started by a launcher that speaks PMI version 1 (hydra, for example), under which Weft starts further processes \
-     in shared memory only; leave out WEFT_FABRIC, or start it by Weft's own mpiexec";
 
 /// The way to the launcher.
 #[derive(Debug)]
@@ -361,7 +318,7 @@ impl Pmi {
             memory,
             mut neighbours,
             later,
-        } = find_others(&mut connection, rank, size, shares)?;
+        } = find_others(&mut connection, rank, size, shares, SPOKEN)?;
         if !is_task_of_srun(variable, rank) {
             // Its launcher sees deaths itself.
             neighbours.clear();
@@ -376,11 +333,6 @@ impl Pmi {
             neighbours: Arc::new(neighbours),
             later,
         }))
-    }
-
-    /// The launcher of ours, if there is one.
-    fn adopted(&self) -> Option<&Adopted> {
-        self.later.as_ref().ok()?.adopted.get()
     }
 
     /// Asks the launcher something. Meanwhile its answers must not be taken for its end.
@@ -415,15 +367,17 @@ pub(super) struct Others {
     pub(super) key: Key,
     pub(super) memory: OwnedFd,
     pub(super) neighbours: Vec<Neighbour>,
-    later: Result<LaterProcesses, &'static str>,
+    pub(super) later: Later,
 }
 
-/// Finds out who is where, and gets the memory of this host, which they talk through if `shares`.
+/// Finds out who is where, and gets the memory of this host, which they talk through if `shares`. `launcher`: what has started
+/// them, for people.
 pub(super) fn find_others(
     connection: &mut impl Store,
     rank: u32,
     size: u32,
     shares: bool,
+    launcher: &str,
 ) -> Result<Others, BootstrapError> {
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
@@ -465,14 +419,14 @@ pub(super) fn find_others(
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let may_grow = match hosts.count() {
         1 if shares => Ok(()),
-        1 => Err(OVER_TCP),
-        _ => Err(SEVERAL_HOSTS),
+        1 => Err(later::over_tcp(launcher)),
+        _ => Err(later::several_hosts(launcher)),
     };
     let meeting_name = format!("{}-later", listeners[lowest as usize]);
     let (common, neighbours) = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
         let universe = crate::plan::universe(local);
-        let job = match may_grow {
+        let job = match &may_grow {
             Ok(()) => JobSize {
                 room: universe - local,
                 addresses: universe,
@@ -493,20 +447,18 @@ pub(super) fn find_others(
     };
     let [memory, ends, living] = common;
     let later = match may_grow {
-        Err(why) => Err(why),
-        Ok(()) => Ok(LaterProcesses {
-            memory: memory.try_clone().map_err(system)?,
-            meeting: Meeting {
+        Err(why) => Later::refused(why),
+        Ok(()) => {
+            let meeting = Meeting {
                 name: meeting_name,
                 key: key.clone(),
                 ranks: size,
                 rank,
                 ends,
-            },
-            _living: living,
-            worlds: Mutex::new(Worlds::new(size, crate::plan::universe(size) - size)),
-            adopted: OnceLock::new(),
-        }),
+            };
+            let memory = memory.try_clone().map_err(system)?;
+            Later::possible(memory, meeting, living)
+        }
     };
     Ok(Others {
         hosts,
@@ -572,24 +524,11 @@ impl Launcher for Pmi {
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        match &self.later {
-            Ok(later) => later.ask(request),
-            Err(why) => Ok(JobAnswer::refuse(Refusal::of(request), *why)),
-        }
+        self.later.ask(request)
     }
 
     fn connected(&self, connected: bool) {
-        let Ok(later) = &self.later else {
-            return;
-        };
-        if connected {
-            // Who cannot come is missed by its own launcher.
-            if let Ok(adopted) = later.adopted() {
-                adopted.tell_connected(true);
-            }
-        } else if let Some(adopted) = later.adopted.get() {
-            adopted.tell_connected(false);
-        }
+        self.later.tell_connected(connected);
     }
 
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
@@ -614,7 +553,7 @@ impl Launcher for Pmi {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        if let Some(adopted) = self.adopted() {
+        if let Some(adopted) = self.later.adopted() {
             adopted.tell_finalised();
         }
         // A failure here means that the launcher is gone, and us with it.
@@ -627,13 +566,13 @@ impl Launcher for Pmi {
 
     /// Nothing in this protocol says so.
     fn bereaved(&self) {
-        if let Some(adopted) = self.adopted() {
+        if let Some(adopted) = self.later.adopted() {
             adopted.tell_bereaved();
         }
     }
 
     fn abort(&self, code: i32, text: &str) {
-        match self.adopted() {
+        match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
             None => {
                 let said = if text.is_empty() { "" } else { ": " };

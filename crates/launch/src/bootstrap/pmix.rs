@@ -11,7 +11,8 @@
 //! preferred ([`candidates`]).
 //!
 //! Little is asked of the server: rank, size, store, fence, abort. What else there is differs between versions, and
-//! the ranks find it out among themselves, as under PMI ([`pmi::find_others`]): who shares a host, the memory, a key.
+//! the ranks find it out among themselves, as under PMI ([`pmi::find_others`]): who shares a host, the memory, a key. So it is with
+//! processes that are started later ([`later`](super::later)): `PMIx_Spawn` would make them a job of their own, in other memory.
 
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -22,10 +23,11 @@ use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
 
 use super::hosts::HostMap;
+use super::later::Later;
 use super::pmi::watch::{self, Neighbour};
 use super::pmi::{self, Others, Store};
 use super::{BootstrapError, Launcher};
-use crate::job_request::{JobAnswer, JobRequest, Refusal};
+use crate::job_request::{JobAnswer, JobRequest};
 
 /// The variables by which a server tells a process its place.
 pub const RANK: &str = "PMIX_RANK";
@@ -46,6 +48,9 @@ const VARIABLES: [&str; 10] = [
     "PMIX_VERSION",
 ];
 
+/// What such a launcher is called in errors.
+const SPOKEN: &str = "a launcher that speaks PMIx (srun, prterun or the mpiexec of Open MPI)";
+
 /// How Slurm calls its jobs here. It does not end them when a rank dies.
 const OF_SLURM: &str = "slurm.";
 
@@ -63,6 +68,7 @@ pub struct Pmix {
     segment: Mutex<Option<OwnedFd>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+    later: Later,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
 }
@@ -192,14 +198,14 @@ impl Pmix {
         let number = |found: std::io::Result<Option<u32>>| found.ok().flatten();
         let appnum = number(client.number_of_this("pmix.appnum")).unwrap_or(0);
         let universe = number(client.number_of_job("pmix.univ.size")).unwrap_or(size);
-        // Without room for later processes, which are not started here.
+        let shares = variable("WEFT_FABRIC").is_none_or(|fabric| fabric != "tcp");
         let Others {
             hosts,
             key,
             memory,
             mut neighbours,
-            ..
-        } = pmi::find_others(&mut PmixStore(&client), rank, size, false)?;
+            later,
+        } = pmi::find_others(&mut PmixStore(&client), rank, size, shares, SPOKEN)?;
         if !client.namespace().starts_with(OF_SLURM) {
             // Its launcher sees deaths itself.
             neighbours.clear();
@@ -212,6 +218,7 @@ impl Pmix {
             key,
             segment: Mutex::new(Some(memory)),
             neighbours: Arc::new(neighbours),
+            later,
             over: Arc::default(),
         })))
     }
@@ -274,14 +281,12 @@ impl Launcher for Pmix {
     }
 
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError> {
-        Ok(JobAnswer::refuse(
-            Refusal::of(request),
-            "this job was started by a launcher that speaks PMIx (srun, prterun or the mpiexec of Open MPI), over which Weft \
-             starts no further processes and keeps no ports and names; start it by Weft's own mpiexec",
-        ))
+        self.later.ask(request)
     }
 
-    fn connected(&self, _connected: bool) {}
+    fn connected(&self, connected: bool) {
+        self.later.tell_connected(connected);
+    }
 
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
@@ -296,14 +301,21 @@ impl Launcher for Pmix {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        if let Some(adopted) = self.later.adopted() {
+            adopted.tell_finalised();
+        }
         if !std::mem::replace(&mut *open(&self.over), true) {
             // A failure here means that the server is gone, and us with it.
             let _ = self.client.end();
         }
     }
 
-    // Nothing in this interface says so.
-    fn bereaved(&self) {}
+    /// Nothing in this interface says so.
+    fn bereaved(&self) {
+        if let Some(adopted) = self.later.adopted() {
+            adopted.tell_bereaved();
+        }
+    }
 
     fn abort(&self, code: i32, text: &str) {
         let said = if text.is_empty() { "" } else { ": " };
@@ -311,7 +323,10 @@ impl Launcher for Pmix {
             "rank {} called MPI_Abort with code {code}{said}{text}",
             self.rank()
         );
-        eprintln!("weft: {line}");
+        match self.later.adopted() {
+            Some(adopted) => adopted.tell_abort(code, text),
+            None => eprintln!("weft: {line}"),
+        }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);
         if !*open(&self.over) {

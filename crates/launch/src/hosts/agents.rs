@@ -83,7 +83,7 @@ impl Agents {
     /// # Errors
     /// If that is no address of this host, or the port is taken.
     pub fn listen(&mut self, listen: &str, token: Key, ranks: u32) -> io::Result<String> {
-        let listener = JoinListener::open(listen, token, ranks)?;
+        let listener = JoinListener::open(listen, token, ranks as usize)?;
         let address = listener.address();
         self.listener = Some(listener);
         self.most = VISITORS + ranks as usize;

@@ -4,11 +4,12 @@
 //! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
 
 use std::io;
-use std::net::{TcpListener, ToSocketAddrs};
+use std::net::{IpAddr, TcpListener, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 use weft_secure::{Channel, EvictionPolicy, Key, SILENT, Source};
+use weft_sys::interfaces::{Interface, interfaces};
 use weft_sys::poll::{Interest, PollFd};
 use weft_sys::socket::NotAccepted;
 
@@ -40,6 +41,8 @@ pub struct JoinListener {
     key: Key,
     /// Most members that may come at the same time.
     ranks: usize,
+    /// Who is on this host has another way.
+    refuses_this_host: bool,
     candidates: Vec<Candidate>,
     /// They have, in this turn.
     proved: Vec<(LinkHandshake, Channel)>,
@@ -54,7 +57,7 @@ impl JoinListener {
     ///
     /// # Errors
     /// If that is no address of this host, or the port is taken.
-    pub fn open(listen: &str, key: Key, ranks: u32) -> io::Result<Self> {
+    pub fn open(listen: &str, key: Key, ranks: usize) -> io::Result<Self> {
         let wrong = |error: &dyn std::fmt::Display| {
             io::Error::new(
                 io::ErrorKind::InvalidInput,
@@ -69,13 +72,22 @@ impl JoinListener {
             .map_err(|error| wrong(&error))?
             .collect();
         let listener = TcpListener::bind(&addresses[..]).map_err(|error| wrong(&error))?;
+        Self::over(listener, key, ranks)
+    }
+
+    /// Lets in at a port that is open already.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn over(listener: TcpListener, key: Key, ranks: usize) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         // A second time, with a longer queue than the standard library asks for.
         rustix::net::listen(&listener, BACKLOG)?;
         Ok(Self {
             listener,
             key,
-            ranks: ranks as usize,
+            ranks,
+            refuses_this_host: false,
             candidates: Vec::new(),
             proved: Vec::new(),
             next: 0,
@@ -83,6 +95,11 @@ impl JoinListener {
             rests_until: None,
             turned_away: 0,
         })
+    }
+
+    /// Turns away from now on who calls from this host, before he has said anything.
+    pub fn refuse_this_host(&mut self) {
+        self.refuses_this_host = true;
     }
 
     /// Where it listens, with the port that was chosen.
@@ -179,6 +196,10 @@ impl JoinListener {
                     }
                 },
             };
+            if self.refuses_this_host && is_of_this_host(from.ip()) {
+                self.turned_away += 1;
+                continue;
+            }
             if self.waiting(false).count() >= SILENT.max(self.ranks) {
                 self.drop_one(false, now);
             }
@@ -244,6 +265,13 @@ impl JoinListener {
             }
         }
     }
+}
+
+/// Whether an address is one of this host's own. If the kernel does not say which those are, it is.
+fn is_of_this_host(address: IpAddr) -> bool {
+    let address = address.to_canonical();
+    let is = |all: Vec<Interface>| all.iter().any(|one| one.address == address);
+    address.is_loopback() || interfaces().map_or(true, is)
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use weft_fabric::Peer;
 
 use super::abroad::{ABROAD, ELSEWHERE};
 use super::create::GROUP_TAG;
-use super::{Comm, Line, Meeting, Remote, Shape};
+use super::{Comm, Line, Meeting, Remote, Shape, Terms};
 use crate::Buffer;
 use crate::buffer;
 use crate::error::{Error, ErrorClass, Result};
@@ -50,8 +50,8 @@ pub(super) enum Met {
     Here(Greeting, Vec<u8>),
     /// The root of a group of another job.
     Elsewhere {
-        /// One of the jobs is on several hosts.
-        wide: bool,
+        /// What the two jobs need.
+        terms: Terms,
         /// The way to it.
         way: Box<dyn Line>,
     },
@@ -104,9 +104,9 @@ impl Comm {
         let (mut greeting, mut list, mut line) = ([0; Greeting::BYTES], Vec::new(), None);
         match met {
             Some(Ok(Met::Here(met, peers))) => (greeting, list) = (met.to_bytes(), peers),
-            Some(Ok(Met::Elsewhere { wide, way })) => {
+            Some(Ok(Met::Elsewhere { terms, way })) => {
                 line = Some(way);
-                let (context, size) = (u32::from(wide), ELSEWHERE);
+                let (context, size) = (u32::from(terms.to_bits()), ELSEWHERE);
                 greeting = Greeting { context, size }.to_bytes();
             }
             Some(Err(error)) => failure = Some(error),
@@ -126,7 +126,8 @@ impl Comm {
             ));
         }
         if size == ELSEWHERE {
-            return self.meet_abroad(name, local_leader, (accepts, context != 0), line);
+            let terms = Terms::from_bits(context as u8);
+            return self.meet_abroad(name, local_leader, (accepts, terms), line);
         }
         list.resize(size as usize * 4, 0);
         self.spread(name, &mut list, local_leader)?;

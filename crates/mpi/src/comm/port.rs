@@ -130,8 +130,8 @@ impl Comm {
                 ),
             ));
         }
-        let wide = self.process().greet_abroad(&mut *way)?;
-        Ok(Met::Elsewhere { wide, way })
+        let terms = self.process().greet_abroad(&mut *way)?;
+        Ok(Met::Elsewhere { terms, way })
     }
 
     /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at

@@ -46,6 +46,21 @@ pub struct Environment {
 /// `Other` if the variables of the launcher make no sense, this process has joined already, or the other ranks cannot be
 /// learned of.
 pub fn init() -> Result<Environment> {
+    let (state, services) = join()?;
+    let process = Arc::clone(state.process());
+    let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
+    let world = predefined(process.world());
+    Ok(Environment {
+        parent: processes::parent(&world)?,
+        world,
+        itself: predefined(process.itself()),
+        services,
+        uses_services: false,
+    })
+}
+
+/// Joins the job, as a rank with services at the same endpoint. Once per process.
+pub(super) fn join() -> Result<(Arc<RankState>, Node)> {
     let failed = |text: String| Error::new(ErrorClass::Other, text);
     crate::job::claim().map_err(failed)?;
     let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
@@ -65,16 +80,7 @@ pub fn init() -> Result<Environment> {
     let told = Arc::clone(&launcher);
     process.hear_waits(move |waits| told.waits(&waits));
     let job = Job::Launcher(Arc::clone(&launcher), other_jobs);
-    let state = RankState::new(Arc::clone(&process), job);
-    let predefined = |comm| Communicator::new(Handle::predefined(comm, Arc::clone(&state)));
-    let world = predefined(process.world());
-    Ok(Environment {
-        parent: processes::parent(&world)?,
-        world,
-        itself: predefined(process.itself()),
-        services,
-        uses_services: false,
-    })
+    Ok((RankState::new(process, job), services))
 }
 
 /// Runs a program of MPI: [`init`], `work`, and `finalize` if that went well. If not, the job ends.

@@ -5,12 +5,13 @@
 //!       └──► publish(service)                 └── both sides get an Intercommunicator
 //! ```
 //!
-//! Within a job a port is a name and nothing else. Another job of the same user on this host can connect to it as well, by its name:
-//! see [`weft_launch::other_jobs`].
+//! Within a job a port is a name and nothing else. Another job of the same user can connect to it as well, by its name, from another
+//! host, too: who knows the name may come, so it is a secret. See [`weft_launch::other_jobs`].
 
 use std::sync::Arc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_launch::other_jobs::Wanted;
 use weft_mpi::comm;
 use weft_mpi::{Error, ErrorClass, Result};
 
@@ -131,7 +132,7 @@ impl PointToPoint {
             JobAnswer::Port(name) => Ok(Port {
                 state: Arc::clone(self.state()),
                 name: match self.state().other_jobs() {
-                    Some(other_jobs) => other_jobs.open_port(&name),
+                    Some(other_jobs) => other_jobs.open_port(&name, Wanted::default())?,
                     None => name,
                 },
             }),
@@ -204,7 +205,8 @@ impl Communicator {
                 None => Err(Error::new(
                     ErrorClass::Port,
                     format!(
-                        "the port '{name}' belongs to another job, and the ranks of this one are threads; start it by mpiexec"
+                        "the port '{}' belongs to another job, and the ranks of this one are threads; start it by mpiexec",
+                        PortName::shown(name)
                     ),
                 )),
             },

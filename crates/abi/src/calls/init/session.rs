@@ -10,9 +10,7 @@ use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
 use crate::state::{self, InfoObject, SessionObject};
 use crate::{c, check, handle};
-
-/// Names of the sets of processes.
-const SETS: [&str; 2] = ["mpi://WORLD", "mpi://SELF"];
+use weft_mpi::process_set::NAMES;
 
 pub fn session_init(
     info: Option<&InfoObject>,
@@ -52,7 +50,7 @@ pub fn session_get_num_psets(
     _info: Option<&InfoObject>,
     mut npset_names: Out<c_int>,
 ) -> Checked<()> {
-    npset_names.set(SETS.len() as c_int);
+    npset_names.set(NAMES.len() as c_int);
     Ok(())
 }
 
@@ -65,12 +63,12 @@ pub fn session_get_nth_pset(
 ) -> Checked<()> {
     let name = usize::try_from(n)
         .ok()
-        .and_then(|n| SETS.get(n))
+        .and_then(|n| NAMES.get(n))
         .ok_or_else(|| {
             Fault::argument(
                 k::MPI_ERR_ARG,
                 "n",
-                format!("0 to {}", SETS.len() - 1),
+                format!("0 to {}", NAMES.len() - 1),
                 n.to_string(),
                 "MPI_Session_get_num_psets tells how many sets there are",
             )

@@ -9,6 +9,7 @@ use std::io;
 use std::sync::Arc;
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
+use weft_launch::other_jobs::Wanted;
 use weft_mpi::Comm;
 use weft_mpi::comm::Port;
 
@@ -21,14 +22,14 @@ use crate::generated::constants as k;
 use crate::{c, state};
 
 /// Bytes of a name on the socket, filled up with zeros.
-const MESSAGE: usize = 128;
+const MESSAGE: usize = 256;
 /// Who connects to another job's port has reached it.
 const REACHED: &str = "reached";
 
 pub fn comm_join(fd: c_int, mut intercomm: Out<c::Comm>) -> Checked<()> {
     intercomm.set(k::MPI_COMM_NULL);
     let own = match ask(JobRequest::OpenPort)? {
-        JobAnswer::Port(own) => other_jobs()?.open_port(&own),
+        JobAnswer::Port(own) => other_jobs()?.open_port(&own, Wanted::default())?,
         other => return Err(unexpected(other)),
     };
     let joined = join(fd, &own);

@@ -1,0 +1,209 @@
+//! Meeting: what two groups of different jobs have agreed on, and the bridge that it holds open.
+
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use weft_atomic::{AtomicU32, Ordering};
+use weft_fabric::Peer;
+
+use super::super::agree::leader_bits;
+use super::ways::Abroad;
+use super::{ABROAD, INNER, NUMBERS};
+use crate::error::{Error, ErrorClass, Result};
+use crate::process::Process;
+
+/// What a process has to do with other jobs.
+#[derive(Default)]
+pub(crate) struct Meetings {
+    abroad: OnceLock<Arc<dyn Abroad>>,
+    is_widened: Mutex<bool>,
+    all: Mutex<Vec<Weak<Meeting>>>,
+    /// By context of a communicator that was freed while something was under way on it: what that needs.
+    freed: Mutex<Vec<(u32, Arc<Crossing>)>>,
+    /// Above all numbers that meetings of this process have had.
+    next: AtomicU32,
+}
+
+impl Meetings {
+    /// Says how other jobs are met. Once.
+    pub fn set_abroad(&self, abroad: Arc<dyn Abroad>) {
+        let _ = self.abroad.set(abroad);
+    }
+
+    /// How they are met; `None` if they cannot be.
+    pub fn abroad(&self) -> Option<&Arc<dyn Abroad>> {
+        self.abroad.get()
+    }
+
+    /// A number that no meeting of this process has had.
+    pub fn free_number(&self) -> u32 {
+        self.next.load(Ordering::Relaxed)
+    }
+
+    /// Takes a number; false if another meeting has it, or a higher one, by now.
+    pub fn claim(&self, number: u32) -> bool {
+        let next = |next: u32| (next <= number).then_some(number + 1);
+        let claimed = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        claimed.is_ok()
+    }
+
+    /// Whether there is room for others in the fabric; nobody else changes it meanwhile.
+    pub fn is_widened(&self) -> MutexGuard<'_, bool> {
+        let is_widened = &self.is_widened;
+        is_widened.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes one that this process takes part in.
+    pub fn note(&self, meeting: &Arc<Meeting>) {
+        let mut all = self.all();
+        all.retain(|one| one.strong_count() > 0);
+        all.push(Arc::downgrade(meeting));
+    }
+
+    fn all(&self) -> MutexGuard<'_, Vec<Weak<Meeting>>> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// That of a context, if it is one of a meeting that this process takes part in.
+    pub fn of(&self, context: u32) -> Option<Arc<Meeting>> {
+        if context & (ABROAD | ABROAD >> 1) != ABROAD {
+            return None;
+        }
+        let number = context >> (INNER + 1) & (NUMBERS - 1);
+        let all = self.all();
+        all.iter()
+            .filter_map(Weak::upgrade)
+            .find(|meeting| meeting.number == number)
+    }
+
+    /// A communicator is freed: what is under way on it goes on.
+    pub fn leave(&self, process: &Process, context: u32, bridge: Arc<Crossing>) {
+        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        freed.push((context, bridge));
+        drop(freed);
+        self.end_unused(process);
+    }
+
+    /// Ends the bridges of communicators that were freed, on which nothing is under way any more.
+    pub fn end_unused(&self, process: &Process) {
+        let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+        freed.retain(|(context, bridge)| {
+            let engine = process.engine_of(*context).lock();
+            engine.is_active_in(*context) || bridge.peers.iter().any(|peer| engine.owes(*peer))
+        });
+    }
+}
+
+/// The connection of two jobs at this process: it ends with the last communicator that needs it.
+pub(crate) struct Crossing {
+    abroad: Arc<dyn Abroad>,
+    number: usize,
+    /// Those of the other side.
+    peers: Vec<Peer>,
+}
+
+impl Crossing {
+    /// A bridge by its number, with those of the other side.
+    pub fn of(abroad: Arc<dyn Abroad>, number: usize, peers: Vec<Peer>) -> Arc<Self> {
+        Arc::new(Self {
+            abroad,
+            number,
+            peers,
+        })
+    }
+}
+
+impl std::fmt::Debug for Crossing {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Crossing({})", self.number)
+    }
+}
+
+impl Drop for Crossing {
+    fn drop(&mut self) {
+        self.abroad.close(self.number);
+    }
+}
+
+/// What two groups of different jobs have agreed on. It may outlive the connection: objects that were freed still name it.
+pub(crate) struct Meeting {
+    number: u32,
+    me: u32,
+    /// By number in the meeting.
+    members: Vec<Peer>,
+    /// Counts the contexts that this process leads.
+    next: AtomicU32,
+    bridge: Weak<Crossing>,
+}
+
+impl std::fmt::Debug for Meeting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Meeting({})", self.number)
+    }
+}
+
+impl Meeting {
+    /// One of these members, of which this process is `me`.
+    pub fn new(number: u32, me: u32, members: Vec<Peer>, bridge: &Arc<Crossing>) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            me,
+            members,
+            next: AtomicU32::new(1),
+            bridge: Arc::downgrade(bridge),
+        })
+    }
+
+    /// The context of the intercommunicator that it ends with.
+    pub fn first_context(&self) -> u32 {
+        self.context(0)
+    }
+
+    /// The connection; `None` if all communicators are freed.
+    pub fn bridge(&self) -> Option<Arc<Crossing>> {
+        self.bridge.upgrade()
+    }
+
+    /// The number of a process in the meeting; the highest one of who takes no part.
+    pub fn number_of(&self, peer: Peer) -> u32 {
+        let place = self.members.iter().position(|member| *member == peer);
+        place.map_or(u32::MAX, |place| place as u32)
+    }
+
+    /// The process of a number.
+    pub fn peer(&self, number: u32) -> Option<Peer> {
+        self.members.get(number as usize).copied()
+    }
+
+    /// How many take part.
+    pub fn size(&self) -> u32 {
+        self.members.len() as u32
+    }
+
+    fn context(&self, inner: u32) -> u32 {
+        ABROAD | self.number << (INNER + 1) | inner << 1
+    }
+
+    /// A new context, led by this process.
+    pub fn new_context(&self) -> Result<u32> {
+        let leaders = leader_bits(self.size());
+        let most = 1 << (INNER - leaders);
+        let count = self
+            .next
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < most).then_some(count + 1)
+            });
+        match count {
+            Ok(count) => Ok(self.context(count << leaders | self.me)),
+            Err(_) => Err(Error::new(
+                ErrorClass::Other,
+                format!(
+                    "this process has led the creation of {} communicators with processes of another job, and no context is left; create \
+                     communicators once and reuse them, or connect again",
+                    most - 1
+                ),
+            )),
+        }
+    }
+}

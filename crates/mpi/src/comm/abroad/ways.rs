@@ -1,0 +1,100 @@
+//! Ways: what a process needs of the system to meet processes of other jobs, and what goes over it.
+
+use std::ops::Range;
+
+use weft_fabric::{Fabric, Peer};
+
+use crate::error::Result;
+
+/// What a process needs of the system to meet processes of other jobs.
+pub trait Abroad: Send + Sync {
+    /// Whether other jobs can call at a port of this process.
+    fn listens_at(&self, port: u32) -> bool;
+    /// Who has called at a port and was not taken yet. It [notifies](Process::notify) when somebody has.
+    fn take_caller(&self, port: u32) -> Option<Box<dyn Line>>;
+    /// The next one to be taken.
+    fn give_back(&self, port: u32, line: Box<dyn Line>);
+    /// A key that nobody can guess.
+    ///
+    /// # Errors
+    /// If the system has none.
+    fn draw_key(&self) -> Result<[u8; 32]>;
+    /// Whether this job encrypts what goes from host to host.
+    fn is_sealed(&self) -> bool;
+    /// Begins to be reachable by processes of another job.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn listen(&self, terms: Terms) -> Result<Box<dyn Listening>>;
+    /// Makes room for processes of other jobs in the fabric. Once, before any of them is joined.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn widen(&self, fabric: &mut Box<dyn Fabric>) -> Result<()>;
+    /// Ends a bridge.
+    fn close(&self, bridge: usize);
+}
+
+/// A way to the root of another job, over which the roots agree.
+pub trait Line: Send {
+    /// Sends a message.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    fn send(&mut self, message: &[u8]) -> Result<()>;
+    /// Waits for a message, and makes progress meanwhile.
+    ///
+    /// # Errors
+    /// If the other side is gone.
+    fn receive(&mut self) -> Result<Vec<u8>>;
+    /// Whether the other root is on another host.
+    fn is_between_hosts(&self) -> bool;
+}
+
+/// What the connections of two jobs have to be: what either job needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// Processes of several hosts take part.
+    pub wide: bool,
+    /// What goes from host to host is encrypted.
+    pub sealed: bool,
+}
+
+impl Terms {
+    pub(in crate::comm) fn to_bits(self) -> u8 {
+        u8::from(self.wide) | u8::from(self.sealed) << 1
+    }
+
+    pub(in crate::comm) fn from_bits(bits: u8) -> Self {
+        Self {
+            wide: bits & 1 != 0,
+            sealed: bits & 2 != 0,
+        }
+    }
+}
+
+/// A process that listens for those of another job.
+pub trait Listening: Send {
+    /// Where: to be told to them.
+    fn address(&self) -> String;
+    /// Opens this process's end.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)>;
+}
+
+/// Who takes part in a bridge.
+#[derive(Debug)]
+pub struct Joining {
+    /// This process's number among them.
+    pub me: u32,
+    /// What they know and nobody else.
+    pub key: [u8; 32],
+    /// Where each of them listens.
+    pub addresses: Vec<String>,
+    /// The numbers of the other side.
+    pub others: Range<u32>,
+    /// This side connects to all of the other one.
+    pub greets: bool,
+}

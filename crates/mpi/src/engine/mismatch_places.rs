@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use weft_fabric::Peer;
 use weft_fiber as fiber;
-use weft_sys::call_site::{CallSite, EntryPoint};
+use weft_sys::call_site::{CallSite, EntryPoint, entry_and_site};
 
 use super::collective_mismatch::is_mismatch;
 use super::envelope::{Envelope, MessageKind};
@@ -122,10 +122,8 @@ impl Place {
         if fiber::is_fiber() {
             return None;
         }
-        Some(Self {
-            site: CallSite::of_caller()?,
-            entry: EntryPoint::of_caller(),
-        })
+        let (entry, site) = entry_and_site();
+        Some(Self { site: site?, entry })
     }
 
     fn describe(&self) -> String {

@@ -283,19 +283,21 @@ fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
     all.iter().filter(|event| event["ph"] == phase).collect()
 }
 
-/// Microseconds that are a matter of rounding.
-const NEAR: f64 = 0.002;
+/// Nanoseconds, as Perfetto makes them of microseconds: it cuts off what is smaller.
+fn nanoseconds(microseconds: &Value) -> i64 {
+    (microseconds.as_f64().expect("a number") * 1000.0) as i64
+}
 
 /// Process and thread of a track.
 type Track = (Option<u64>, Option<u64>);
 
 /// Checks that the slices of each track lie within each other or apart, as the format asks for; answers when the calls of each began and ended.
-fn nested(timeline: &Value) -> BTreeMap<Track, Vec<(f64, f64)>> {
-    let mut tracks: BTreeMap<_, Vec<(f64, f64, &Value)>> = BTreeMap::new();
+fn nested(timeline: &Value) -> BTreeMap<Track, Vec<(i64, i64)>> {
+    let mut tracks: BTreeMap<_, Vec<(i64, i64, &Value)>> = BTreeMap::new();
     for event in events(timeline, "X") {
-        let number = |name: &str| event[name].as_f64().expect("a number");
+        let begun = nanoseconds(&event["ts"]);
         let track = (event["pid"].as_u64(), event["tid"].as_u64());
-        let ends = (number("ts"), number("ts") + number("dur"));
+        let ends = (begun, begun + nanoseconds(&event["dur"]));
         tracks
             .entry(track)
             .or_default()
@@ -303,14 +305,14 @@ fn nested(timeline: &Value) -> BTreeMap<Track, Vec<(f64, f64)>> {
     }
     let mut calls = BTreeMap::new();
     for (track, mut slices) in tracks {
-        slices.sort_by(|one, other| one.0.total_cmp(&other.0).then(other.1.total_cmp(&one.1)));
-        let mut open: Vec<(f64, &Value)> = Vec::new();
+        slices.sort_by_key(|one| (one.0, -one.1));
+        let mut open: Vec<(i64, &Value)> = Vec::new();
         for &(begun, ended, event) in &slices {
-            while open.last().is_some_and(|(end, _)| *end <= begun + NEAR) {
+            while open.last().is_some_and(|(end, _)| *end <= begun) {
                 open.pop();
             }
             if let Some((end, around)) = open.last() {
-                assert!(ended <= end + NEAR, "{event} reaches beyond {around}");
+                assert!(ended <= *end, "{event} reaches beyond {around}");
                 assert!(
                     event["cat"] != "call" || around["cat"] != "call",
                     "{event} within {around}"
@@ -358,13 +360,13 @@ fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
         assert!(start["ts"].as_f64() <= end["ts"].as_f64(), "{start} {end}");
         for one in [start, end] {
             // Each lies within a call.
-            let at = one["ts"].as_f64().expect("a time");
+            let at = nanoseconds(&one["ts"]);
             let track = (one["pid"].as_u64(), one["tid"].as_u64());
             let on_track = calls.get(&track).map_or(&[][..], Vec::as_slice);
             let after = on_track.partition_point(|(begun, _)| *begun <= at);
             let around = after.checked_sub(1).map(|before| on_track[before]);
             assert!(
-                around.is_some_and(|(_, ended)| at <= ended + NEAR),
+                around.is_some_and(|(_, ended)| at <= ended),
                 "{one}, {around:?}"
             );
         }

@@ -11,15 +11,16 @@
 //! (MPI 5.0, section 12.7). An access with a request is one of its epoch, too, whose buffers the end of the request frees. What is more,
 //! a get is over then; of the others the request says nothing about the target.
 
+mod kind;
+
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_mpi::error::Result;
-use weft_mpi::op::Predefined;
 use weft_mpi::rma::{TargetBuffer, Window};
-use weft_mpi::{Buffer, Op, RequestId, Source, TagPattern};
+use weft_mpi::{Buffer, RequestId, Source, TagPattern};
 use weft_sys::span::Region;
 
 use super::epochs::{self, Within};
@@ -27,48 +28,13 @@ use super::findings;
 use super::under_way::Memory;
 use crate::handle::made::Made;
 
+pub use kind::Kind;
+
 /// Accesses of an epoch that are kept at most: what is beyond is not looked at.
 const MOST: usize = 4096;
 
 /// Pieces of an access at most: of datatypes with more, only the first so many are looked at.
 const PIECES: usize = 1024;
-
-/// What an access does at the target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Reads.
-    Get,
-    /// Writes.
-    Put,
-    /// Combines, by this operation: its number, from 1 on. 0 for one that goes with all others.
-    Accumulate(u8),
-}
-
-impl Kind {
-    /// An accumulating access. Replacing and reading are used together with any operation.
-    pub fn of(op: &Op) -> Self {
-        Self::Accumulate(match op.as_predefined() {
-            None | Some(Predefined::NoOp | Predefined::Replace) => 0,
-            Some(operation) => operation as u8 + 1,
-        })
-    }
-
-    /// Whether it changes the memory.
-    pub fn writes(self) -> bool {
-        self != Self::Get
-    }
-
-    /// Whether two of them on the same bytes conflict, if nothing orders them.
-    pub fn conflicts(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Get, Self::Get) => false,
-            (Self::Accumulate(one), Self::Accumulate(other)) => {
-                one != other && one != 0 && other != 0
-            }
-            _ => true,
-        }
-    }
-}
 
 /// An access of this origin, in an epoch that is open.
 #[derive(Debug)]
@@ -422,23 +388,5 @@ mod tests {
         assert_eq!(common(&one(30..33), &comb), Some(32..33));
         assert_eq!(common(&comb, &comb), Some(0..4));
         assert_eq!(common(&comb, &[]), None);
-    }
-
-    #[test]
-    fn one_must_write_and_operations_differ() {
-        let (sum, max) = (Kind::Accumulate(1), Kind::Accumulate(2));
-        for (one, other, expected) in [
-            (Kind::Get, Kind::Get, false),
-            (Kind::Get, Kind::Put, true),
-            (Kind::Put, Kind::Put, true),
-            (Kind::Put, sum, true),
-            (Kind::Get, sum, true),
-            (sum, sum, false),
-            (sum, max, true),
-            (sum, Kind::Accumulate(0), false),
-        ] {
-            assert_eq!(one.conflicts(other), expected, "{one:?} {other:?}");
-            assert_eq!(other.conflicts(one), expected, "{other:?} {one:?}");
-        }
     }
 }

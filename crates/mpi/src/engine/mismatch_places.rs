@@ -130,6 +130,12 @@ impl Place {
         let call = self.entry.and_then(|entry| entry.name());
         format!("{} at {}", call.unwrap_or_default(), self.site.describe())
     }
+
+    /// Whether it is in a call of the program, not in a thread of the library that makes progress.
+    fn is_in_call(&self) -> bool {
+        let call = self.entry.and_then(|entry| entry.name());
+        call.is_none_or(|call| call.starts_with("MPI"))
+    }
 }
 
 impl Core {
@@ -182,11 +188,14 @@ impl Engine {
     fn tell_place(&mut self, context: u32, members: &[Peer], here: Place) {
         let (mismatches, places) = (&self.core.mismatches, &self.core.mismatches.places);
         let number = mismatches.number(context).map(|number| (context, number));
-        let mut said = format!("is in {}", here.describe());
         let agreement = places.agreement(number).map(|(_, place)| *place);
-        if let Some(was) = agreement.filter(|was| was.site != here.site) {
-            said = format!("was in {} and {said}", was.describe());
-        }
+        let mut said = match agreement.filter(|was| was.site != here.site) {
+            Some(was) if here.is_in_call() => {
+                format!("was in {} and is in {}", was.describe(), here.describe())
+            }
+            Some(was) => format!("was in {}", was.describe()),
+            None => format!("is in {}", here.describe()),
+        };
         while said.len() > LONGEST {
             said.pop();
         }

@@ -6,6 +6,7 @@
  *   collective  the last rank comes late to MPI_Barrier and MPI_Allreduce
  *   messages    each rank sends to the next one, in all ways that a timeline follows
  *   many        many small messages from rank 0 to rank 1
+ *   burst       the same, and then now and then one, each of another length
  *   places      rank 0 sends very often from two places, three messages in four from the first, 8 and 16 bytes
  *   pause       many small messages; once in between rank 0 waits for rank 1, which sleeps
  *   sometimes   many small messages, and MPI_Probe before every ten-thousandth
@@ -146,6 +147,18 @@ static void many(void)
 	}
 }
 
+static void burst(void)
+{
+	many();
+	for (int length = 1; length <= 60; length++) {
+		sleep_ms(10);
+		if (rank == 0)
+			MPI_Send(large, length, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+		else if (rank == 1)
+			MPI_Recv(large, LARGE, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	}
+}
+
 enum { OFTEN = 1000000 };
 
 static void one_way(int round)
@@ -223,6 +236,8 @@ int main(int argc, char **argv)
 		collective();
 	else if (strcmp(what, "many") == 0)
 		many();
+	else if (strcmp(what, "burst") == 0)
+		burst();
 	else if (strcmp(what, "places") == 0)
 		places();
 	else if (strcmp(what, "pause") == 0)

@@ -9,6 +9,7 @@
  * run: 3 gets
  * run: 3 apart
  * run: 3 mixed
+ * run: 3 requests
  * run: 3 exposures
  * run: 3 exposed-apart
  * run: 3 ring
@@ -54,6 +55,17 @@ static void locks(void) {
             MPI_Barrier(MPI_COMM_WORLD);
         }
     }
+    /* A get is over when its request has ended; a put, when it is flushed. */
+    if (is("requests"))
+        for (int i = 0; i < 6; i++) {
+            MPI_Request request;
+            MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
+            if (rank != i % size) { MPI_Rget(&got, 1, MPI_INT, 0, 3, 1, MPI_INT, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+            MPI_Barrier(MPI_COMM_WORLD);
+            if (rank == i % size) { MPI_Rput(&value, 1, MPI_INT, 0, 3, 1, MPI_INT, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); value++; MPI_Win_flush(0, win); }
+            MPI_Barrier(MPI_COMM_WORLD);
+            MPI_Win_unlock(0, win);
+        }
     if (is("flushes") || is("mixed")) MPI_Win_unlock_all(win);
 }
 

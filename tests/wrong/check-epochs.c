@@ -35,6 +35,16 @@
  * says: MPI_Put at check-epochs.c:
  * says: bytes 16 to 19 of this rank's memory at the same time under shared locks
  *
+ * run: 3 requests
+ * says: MPI_Rput at check-epochs.c:
+ * says: by rank 2
+ * says: bytes 12 to 15 of this rank's memory at the same time under shared locks
+ *
+ * run: 3 request-get
+ * says: MPI_Raccumulate at check-epochs.c:
+ * says: MPI_Get at check-epochs.c:
+ * says: bytes 12 to 15 of this rank's memory at the same time under shared locks
+ *
  * run: 3 all-puts
  * says: MPI_Put at check-epochs.c:
  * says: bytes 12 to 15 of this rank's memory at the same time under shared locks
@@ -100,11 +110,14 @@ static void get(int place) { MPI_Get(more, 1, MPI_INT, 0, place, 1, MPI_INT, win
 static void add(MPI_Op op) { MPI_Accumulate(values, 1, MPI_INT, 0, 3, 1, MPI_INT, op, win); }
 
 static void access_it(const char *what) {
+    MPI_Request request;
     if (!strcmp(what, "puts")) put(3, 1);
     if (!strcmp(what, "put-get")) { if (rank == 1) put(3, 1); else get(3); }
     if (!strcmp(what, "put-add")) { if (rank == 1) put(3, 1); else add(MPI_SUM); }
     if (!strcmp(what, "get-add")) { if (rank == 1) get(3); else add(MPI_SUM); }
     if (!strcmp(what, "operations")) add(rank == 1 ? MPI_SUM : MPI_PROD);
+    if (!strcmp(what, "requests")) { MPI_Rput(values, 1, MPI_INT, 0, 3, 1, MPI_INT, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (!strcmp(what, "request-get")) { if (rank == 1) { MPI_Raccumulate(values, 1, MPI_INT, 0, 3, 1, MPI_INT, MPI_SUM, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); } else get(3); }
     if (!strcmp(what, "ranges")) put(rank * 2, 4 - rank);
     if (!strcmp(what, "fetch")) { if (rank == 1) put(3, 1); else MPI_Fetch_and_op(values, more, MPI_INT, 0, 3, MPI_SUM, win); }
 }

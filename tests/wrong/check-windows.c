@@ -107,6 +107,64 @@
  * says: MPI_Put at check-windows.c:
  * says: accesses bytes 12 to 15
  *
+ * run: 3 put-request
+ * says: MPI_Put at check-windows.c:
+ * says: MPI_Rput at check-windows.c:
+ * says: accesses bytes 12 to 15
+ *
+ * run: 3 add-request
+ * says: MPI_Get at check-windows.c:
+ * says: MPI_Raccumulate at check-windows.c:
+ * says: accesses bytes 12 to 15
+ *
+ * run: 3 get-add-request
+ * says: MPI_Put at check-windows.c:
+ * says: MPI_Rget_accumulate at check-windows.c:
+ * says: accesses bytes 12 to 15
+ *
+ * run: 3 get-under-way
+ * says: MPI_Put at check-windows.c:
+ * says: MPI_Rget at check-windows.c:
+ * says: accesses bytes 12 to 15
+ *
+ * run: 3 requests-into-one
+ * says: MPI_Rget at check-windows.c:
+ * says: receives into 4 bytes
+ *
+ * run: 3 changed-request
+ * says: MPI_Rput at check-windows.c:
+ * says: MPI_Wait at check-windows.c:
+ * says: was changed before MPI_Wait
+ *
+ * run: 3 changed-all
+ * says: MPI_Raccumulate at check-windows.c:
+ * says: MPI_Waitall at check-windows.c:
+ * says: was changed before MPI_Waitall
+ *
+ * run: 3 changed-freed
+ * says: MPI_Rput at check-windows.c:
+ * says: was changed before MPI_Win_unlock
+ *
+ * run: 3 never-waited
+ * options: --check=full
+ * says: MPI_Rput at check-windows.c:
+ * says: never waited for or tested
+ *
+ * run: 3 get-waited
+ * never: weft
+ *
+ * run: 3 put-waited
+ * never: weft
+ *
+ * run: 3 put-flushed
+ * never: weft
+ *
+ * run: 3 put-freed
+ * never: weft
+ *
+ * run: 3 many-requests
+ * never: weft
+ *
  * run: 3 overlapping
  * says: MPI_Put at check-windows.c:
  * says: MPI_Put at check-windows.c:
@@ -216,6 +274,9 @@ static void put(int *from, int to, int place) { MPI_Put(from, 1, MPI_INT, to, pl
 static void get(int *into, int from, int place) { MPI_Get(into, 1, MPI_INT, from, place, 1, MPI_INT, win); }
 static void add(int *from, int to, int place, MPI_Op op) { MPI_Accumulate(from, 1, MPI_INT, to, place, 1, MPI_INT, op, win); }
 
+static void rput(MPI_Request *request, int place) { MPI_Rput(values, 1, MPI_INT, 0, place, 1, MPI_INT, win, request); }
+static void rget(MPI_Request *request, int *into, int place) { MPI_Rget(into, 1, MPI_INT, 0, place, 1, MPI_INT, win, request); }
+
 /* Accesses of several ranks, and stores of the program, between two fences. */
 static void fences(void) {
     MPI_Datatype column;
@@ -258,7 +319,7 @@ static void fences(void) {
 
 /* Accesses of rank 1 in an epoch of its own. */
 static void epochs(void) {
-    MPI_Request request;
+    MPI_Request request, both[2];
     int pair[2] = {1, 2};
     if (rank != 1) return;
     MPI_Win_lock(MPI_LOCK_SHARED, 0, 0, win);
@@ -268,6 +329,20 @@ static void epochs(void) {
     if (is("put-then-add")) put(values, 0, 3), add(more, 0, 3, MPI_SUM);
     if (is("local-flush")) { put(values, 0, 3); MPI_Win_flush_local(0, win); get(more, 0, 3); }
     if (is("get-request")) { put(values, 0, 3); MPI_Rget(more, 1, MPI_INT, 0, 3, 1, MPI_INT, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("put-request")) { rput(&request, 3); MPI_Wait(&request, MPI_STATUS_IGNORE); put(more, 0, 3); }
+    if (is("add-request")) { MPI_Raccumulate(values, 1, MPI_INT, 0, 3, 1, MPI_INT, MPI_SUM, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); get(more, 0, 3); }
+    if (is("get-add-request")) { MPI_Rget_accumulate(values, 1, MPI_INT, more, 1, MPI_INT, 0, 3, 1, MPI_INT, MPI_SUM, win, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); put(pair, 0, 3); }
+    if (is("get-under-way")) { rget(&request, more, 3); put(values, 0, 3); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("requests-into-one")) { rget(&both[0], more, 3); rget(&both[1], more, 4); MPI_Waitall(2, both, MPI_STATUSES_IGNORE); }
+    if (is("changed-request")) { rput(&request, 3); values[0] = 95; MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("changed-all")) { rget(&both[0], more, 3); MPI_Raccumulate(values, 1, MPI_INT, 0, 4, 1, MPI_INT, MPI_SUM, win, &both[1]); values[0] = 94; MPI_Waitall(2, both, MPI_STATUSES_IGNORE); }
+    if (is("changed-freed")) { rput(&request, 3); MPI_Request_free(&request); values[0] = 93; }
+    if (is("never-waited")) rput(&request, 3);
+    if (is("get-waited")) { rget(&request, more, 3); MPI_Wait(&request, MPI_STATUS_IGNORE); more[0]++; put(more, 0, 3); }
+    if (is("put-waited")) { rput(&request, 3); MPI_Wait(&request, MPI_STATUS_IGNORE); values[0] = 92; rput(&request, 4); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("put-flushed")) { rput(&request, 3); MPI_Win_flush(0, win); put(more, 0, 3); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("put-freed")) { rput(&request, 3); MPI_Request_free(&request); MPI_Win_flush(0, win); values[0] = 91; put(more, 0, 3); }
+    if (is("many-requests")) for (int i = 0; i < 300; i++) { rget(&both[0], more, i % 8); MPI_Rput(pair, 1, MPI_INT, 0, 8 + i % 8, 1, MPI_INT, win, &both[1]); MPI_Waitall(2, both, MPI_STATUSES_IGNORE); pair[0] = i; if (i % 8 == 7) MPI_Win_flush(0, win); }
     if (is("overlapping")) { MPI_Put(values, 4, MPI_INT, 0, 2, 4, MPI_INT, win); MPI_Put(more, 4, MPI_INT, 0, 5, 4, MPI_INT, win); }
     if (is("into-one")) get(more, 0, 3), get(more, 0, 4);
     if (is("from-into")) put(values, 0, 3), get(values, 0, 4);

@@ -98,8 +98,10 @@
  * says: at deadlock-others.c:
  *
  * run: 2 dup
- * exit: 15
- * says: rank 0 is in MPI_Finalize at deadlock-others.c:
+ * exit: 16
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Comm_dup; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 0 was in MPI_Comm_dup at deadlock-others.c:
+ * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 split
@@ -109,22 +111,53 @@
  * says: at deadlock-others.c:
  *
  * run: 2 create
- * exit: 15
- * says: rank 0 is in MPI_Finalize at deadlock-others.c:
+ * exit: 16
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Comm_create; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 0 was in MPI_Comm_create at deadlock-others.c:
+ * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 cart
- * exit: 15
- * says: rank 0 is in MPI_Finalize at deadlock-others.c:
+ * exit: 16
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Cart_create; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 0 was in MPI_Cart_create at deadlock-others.c:
+ * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 window
- * exit: 15
+ * exit: 16
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Win_allocate; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 0 is in MPI_Win_allocate at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 open
- * exit: 15
+ * exit: 16
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_File_open; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 0 is in MPI_File_open at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
+ *
+ * run: 2 dup-on-board
+ * exit: 16
+ * says: rank 0 was in MPI_Comm_dup at deadlock-others.c:
+ * says: (missing) and is in MPI_Finalize at deadlock-others.c:
+ * says: rank 1 is in MPI_Finalize at deadlock-others.c:
+ *
+ * run: 4 dup-of-four
+ * exit: 16
+ * says: in MPI_Comm_dup at deadlock-others.c:
+ * says: rank 3 is in MPI_Finalize at deadlock-others.c:
+ *
+ * run: 2 dup-before-recv
+ * exit: 35
+ * says: rank 0: MPI_Finalize for rank 1 to come, MPI_COMM_WORLD
+ * says: rank 1: MPI_Recv for a message from rank 0, tag 3, MPI_COMM_WORLD
+ * says: at deadlock-others.c:
+ *
+ * run: 2 dup-second
+ * exit: 35
+ * says: rank 0: MPI_Finalize for rank 1 to come, MPI_COMM_WORLD
+ * says: rank 1: MPI_Comm_dup for rank 0 to come, MPI_COMM_WORLD
+ * says: at deadlock-others.c:
  *
  * run: 2 gatherv
  * exit: 35
@@ -326,6 +359,10 @@ static void missing(MPI_Comm all) {
     MPI_Request request;
     int *memory, periods[1] = {1}, first = rank == 0;
     if (is("dup") && first) MPI_Comm_dup(all, &made);
+    if (is("dup-on-board")) { for (int i = 0; i < 9; i++) MPI_Barrier(all); if (first) MPI_Comm_dup(all, &made); }
+    if (is("dup-of-four") && rank != 3) MPI_Comm_dup(all, &made);
+    if (is("dup-before-recv")) { if (first) MPI_Comm_dup(all, &made); else MPI_Recv(in, 1, MPI_INT, 0, 3, all, MPI_STATUS_IGNORE); }
+    if (is("dup-second") && !first) MPI_Comm_dup(all, &made);
     if (is("split") && first) MPI_Comm_split(all, 0, 0, &made);
     if (is("create") && first) { MPI_Group group; MPI_Comm_group(all, &group); MPI_Comm_create(all, group, &made); }
     if (is("cart") && first) MPI_Cart_create(all, 1, &size, periods, 0, &made);

@@ -68,6 +68,18 @@ pub enum Flavor {
     Shared,
 }
 
+impl Flavor {
+    /// The call that makes a window of it.
+    fn call(self) -> &'static str {
+        match self {
+            Self::Create => "MPI_Win_create",
+            Self::Allocate => "MPI_Win_allocate",
+            Self::Dynamic => "MPI_Win_create_dynamic",
+            Self::Shared => "MPI_Win_allocate_shared",
+        }
+    }
+}
+
 /// A window. Collective calls are made by all its members in the same order.
 #[derive(Debug)]
 pub struct Window {

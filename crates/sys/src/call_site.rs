@@ -68,19 +68,7 @@ impl CallSite {
     /// which has [`Location::caller`], or if the stack cannot be unwound.
     #[must_use]
     pub fn of_caller() -> Option<Self> {
-        let own = own_code()?;
-        let mut found = None;
-        let mut left = FRAMES;
-        backtrace::trace(|frame| {
-            let address = frame.ip() as usize;
-            left -= 1;
-            let between = translation().is_some_and(|code| code.contains(&address));
-            if !own.contains(&address) && !between {
-                found = Some(Self(Place::Return(address)));
-            }
-            found.is_none() && left > 0
-        });
-        found
+        entry_and_site().1
     }
 
     /// Whether it is in the program itself, not in a library that it uses.
@@ -144,19 +132,7 @@ impl EntryPoint {
     /// That of the caller. `None` if this code is part of the program itself, or the stack cannot be unwound.
     #[must_use]
     pub fn of_caller() -> Option<Self> {
-        let own = own_code()?;
-        let (mut last, mut within) = (None, None);
-        let mut left = FRAMES;
-        backtrace::trace(|frame| {
-            let address = frame.ip() as usize;
-            left -= 1;
-            let inside = own.contains(&address);
-            if inside {
-                within = last.replace(address);
-            }
-            inside && left > 0
-        });
-        last.map(|entered| Self { entered, within })
+        entry_and_site().0
     }
 
     /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Reads debug information.
@@ -185,6 +161,34 @@ impl EntryPoint {
         };
         found.map(named)
     }
+}
+
+/// By which function of the shared library that this code is part of the caller was entered, and from which place, by one unwinding of
+/// the stack. `None` as said of [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
+#[must_use]
+pub fn entry_and_site() -> (Option<EntryPoint>, Option<CallSite>) {
+    let Some(own) = own_code() else {
+        return (None, None);
+    };
+    let (mut last, mut within, mut site) = (None, None, None);
+    let mut has_left = false;
+    let mut left = FRAMES;
+    backtrace::trace(|frame| {
+        let address = frame.ip() as usize;
+        left -= 1;
+        let inside = own.contains(&address);
+        has_left |= !inside;
+        if !has_left {
+            within = last.replace(address);
+        }
+        let between = translation().is_some_and(|code| code.contains(&address));
+        if !inside && !between {
+            site = Some(CallSite(Place::Return(address)));
+        }
+        site.is_none() && left > 0
+    });
+    let entry = last.map(|entered| EntryPoint { entered, within });
+    (entry, site)
 }
 
 impl fmt::Display for CallSite {

@@ -8,64 +8,33 @@
 //! ```
 //!
 //! Two accesses conflict if they have bytes in common, nothing orders them, and one of them writes, but for accumulating ones
-//! (MPI 5.0, section 12.7). Accesses by requests are compared with those before them, and forgotten: their wait may order
-//! them.
+//! (MPI 5.0, section 12.7). An access with a request is one of its epoch, too, whose buffers the end of the request frees. What is more,
+//! a get is over then; of the others the request says nothing about the target.
+
+mod kind;
 
 use std::collections::HashMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use weft_mpi::op::Predefined;
+use weft_atomic::{AtomicU64, Ordering};
+use weft_mpi::error::Result;
 use weft_mpi::rma::{TargetBuffer, Window};
-use weft_mpi::{Buffer, Op};
+use weft_mpi::{Buffer, RequestId, Source, TagPattern};
+use weft_sys::span::Region;
 
 use super::epochs::{self, Within};
 use super::findings;
 use super::under_way::Memory;
 use crate::handle::made::Made;
 
+pub use kind::Kind;
+
 /// Accesses of an epoch that are kept at most: what is beyond is not looked at.
 const MOST: usize = 4096;
 
 /// Pieces of an access at most: of datatypes with more, only the first so many are looked at.
 const PIECES: usize = 1024;
-
-/// What an access does at the target.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// Reads.
-    Get,
-    /// Writes.
-    Put,
-    /// Combines, by this operation: its number, from 1 on. 0 for one that goes with all others.
-    Accumulate(u8),
-}
-
-impl Kind {
-    /// An accumulating access. Replacing and reading are used together with any operation.
-    pub fn of(op: &Op) -> Self {
-        Self::Accumulate(match op.as_predefined() {
-            None | Some(Predefined::NoOp | Predefined::Replace) => 0,
-            Some(operation) => operation as u8 + 1,
-        })
-    }
-
-    /// Whether it changes the memory.
-    pub fn writes(self) -> bool {
-        self != Self::Get
-    }
-
-    /// Whether two of them on the same bytes conflict, if nothing orders them.
-    pub fn conflicts(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::Get, Self::Get) => false,
-            (Self::Accumulate(one), Self::Accumulate(other)) => {
-                one != other && one != 0 && other != 0
-            }
-            _ => true,
-        }
-    }
-}
 
 /// An access of this origin, in an epoch that is open.
 #[derive(Debug)]
@@ -79,6 +48,10 @@ pub struct Access {
     pub sum: Option<u64>,
     pub within: Within,
     local: Vec<Memory>,
+    /// Which it is of all of this process.
+    number: u64,
+    /// The request that frees its buffers.
+    request: Option<RequestId>,
 }
 
 #[cfg(test)]
@@ -92,6 +65,8 @@ impl Access {
             sum: None,
             within: Within::Fences,
             local: Vec::new(),
+            number: 0,
+            request: None,
         }
     }
 }
@@ -108,6 +83,7 @@ pub enum Ended {
 }
 
 static ALL: LazyLock<Mutex<HashMap<u32, Vec<Access>>>> = LazyLock::new(Mutex::default);
+static NUMBER: AtomicU64 = AtomicU64::new(1);
 
 fn all() -> MutexGuard<'static, HashMap<u32, Vec<Access>>> {
     ALL.lock().unwrap_or_else(PoisonError::into_inner)
@@ -152,15 +128,86 @@ fn spans(window: &Window, target: &TargetBuffer<'_>) -> Vec<Range<i64>> {
 }
 
 /// An access is about to be made, if everything is checked. What it sends and receives stays valid until it has ended.
+/// Answers its number; 0 if it is not looked at.
 #[inline]
 pub fn watch(
     call: &'static str,
     window: &Window,
-    (kind, target): (Kind, &TargetBuffer<'_>),
-    (sent, received): (Option<&Buffer>, Option<&Buffer>),
-) {
+    what: (Kind, &TargetBuffer<'_>),
+    buffers: (Option<&Buffer>, Option<&Buffer>),
+) -> u64 {
     if super::is_full() {
-        begun(call, window, (kind, target), (sent, received));
+        begun(call, window, what, buffers)
+    } else {
+        0
+    }
+}
+
+/// The access with this number has this request, or has failed.
+///
+/// # Errors
+/// As it has failed.
+#[inline]
+pub fn requested(window: &Window, number: u64, request: Result<RequestId>) -> Result<RequestId> {
+    match number {
+        0 => request,
+        number => keep_request(window, number, request),
+    }
+}
+
+#[cold]
+fn keep_request(window: &Window, number: u64, request: Result<RequestId>) -> Result<RequestId> {
+    let request = match request {
+        // One that says which access it is of.
+        Ok(RequestId::DONE) => {
+            let nothing = Buffer::untyped(Region::EMPTY);
+            window.comm().irecv(nothing, Source::Null, TagPattern::Any)
+        }
+        other => other,
+    };
+    let mut windows = all();
+    let open = windows.entry(window.comm().context()).or_default();
+    match &request {
+        Ok(request) => {
+            let access = open.iter_mut().find(|access| access.number == number);
+            if let Some(access) = access {
+                access.request = Some(*request);
+            }
+        }
+        Err(_) => open.retain(|access| access.number != number),
+    }
+    request
+}
+
+/// A request has ended, by this call: if it was of an access, its buffers are free. What is wrong with them.
+pub fn request_ended(id: RequestId, call: &'static str) -> Option<String> {
+    let mut windows = all();
+    let mut open = windows.iter_mut();
+    let (context, place) = open.find_map(|(context, open)| {
+        let place = open.iter().position(|access| access.request == Some(id))?;
+        Some((*context, place))
+    })?;
+    let open = windows.get_mut(&context)?;
+    open[place].request = None;
+    let found = open[place].free(call);
+    let over = (open[place].kind == Kind::Get).then(|| open.remove(place));
+    drop(windows);
+    epochs::keep(context, over.into_iter().collect());
+    found
+}
+
+impl Access {
+    /// Its buffers are the program's again, by this call. What is wrong with them.
+    fn free(&mut self, call: &'static str) -> Option<String> {
+        let is_changed = self.local.iter().any(Memory::is_changed);
+        self.local.clear();
+        is_changed.then(|| {
+            format!(
+                "the buffer of {} was changed before {}; leave it alone until then: what arrives is chance",
+                self.made.describe(),
+                Made::here(call).describe(),
+            )
+        })
     }
 }
 
@@ -170,7 +217,7 @@ fn begun(
     window: &Window,
     (kind, target): (Kind, &TargetBuffer<'_>),
     (sent, received): (Option<&Buffer>, Option<&Buffer>),
-) {
+) -> u64 {
     look_at_types(call, target, sent.or(received));
     let memory = |receives| move |buffer: &Buffer| Memory::of(buffer.clone(), receives);
     let mut access = Access {
@@ -181,7 +228,10 @@ fn begun(
         sum: None,
         within: epochs::within(window, target.rank),
         local: Vec::new(),
+        number: NUMBER.fetch_add(1, Ordering::Relaxed),
+        request: None,
     };
+    let number = access.number;
     access.local.extend(sent.map(memory(false)));
     access.local.extend(received.map(memory(true)));
     if kind == Kind::Put && access.spans.len() == 1 {
@@ -193,13 +243,14 @@ fn begun(
         .iter()
         .filter_map(|other| conflict(&access, other))
         .collect();
-    if !call.starts_with("MPI_R") && open.len() < MOST {
+    if open.len() < MOST {
         open.push(access);
     }
     drop(windows);
     for text in found {
         findings::tell(&text);
     }
+    number
 }
 
 /// Both sides of an access must be of the same elements (MPI 5.0, section 12.3).
@@ -272,7 +323,7 @@ pub fn completed<T>(
     }
     let over = end(call, window, which);
     let answer = complete();
-    epochs::keep(window, over);
+    epochs::keep(window.comm().context(), over);
     answer
 }
 
@@ -297,14 +348,7 @@ pub fn end(call: &'static str, window: &Window, which: Ended) -> Vec<Access> {
     };
     let mut found = Vec::new();
     for access in open.iter_mut().filter(|access| is_over(access)) {
-        if access.local.iter().any(Memory::is_changed) {
-            found.push(format!(
-                "the buffer of {} was changed before {}; leave it alone until then: what arrives is chance",
-                access.made.describe(),
-                Made::here(call).describe(),
-            ));
-        }
-        access.local.clear();
+        found.extend(access.free(call));
     }
     let over = match which {
         Ended::Locally(_) => Vec::new(),
@@ -344,23 +388,5 @@ mod tests {
         assert_eq!(common(&one(30..33), &comb), Some(32..33));
         assert_eq!(common(&comb, &comb), Some(0..4));
         assert_eq!(common(&comb, &[]), None);
-    }
-
-    #[test]
-    fn one_must_write_and_operations_differ() {
-        let (sum, max) = (Kind::Accumulate(1), Kind::Accumulate(2));
-        for (one, other, expected) in [
-            (Kind::Get, Kind::Get, false),
-            (Kind::Get, Kind::Put, true),
-            (Kind::Put, Kind::Put, true),
-            (Kind::Put, sum, true),
-            (Kind::Get, sum, true),
-            (sum, sum, false),
-            (sum, max, true),
-            (sum, Kind::Accumulate(0), false),
-        ] {
-            assert_eq!(one.conflicts(other), expected, "{one:?} {other:?}");
-            assert_eq!(other.conflicts(one), expected, "{other:?} {one:?}");
-        }
     }
 }

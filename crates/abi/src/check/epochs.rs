@@ -185,21 +185,21 @@ fn host() -> u64 {
     *HOST.get_or_init(file::host_number)
 }
 
-/// Accesses have ended, also at their targets.
-pub fn keep(window: &Window, over: Vec<Access>) {
+/// Accesses to the window of this context have ended, also at their targets.
+pub fn keep(context: u32, over: Vec<Access>) {
     let now = clock::monotonic();
-    change(window, |epochs| {
-        for mut access in over {
-            match &mut access.within {
-                Within::Fences | Within::Alone => continue,
-                Within::Shared { end, .. } => *end = now,
-                Within::Exposure(_) => {}
-            }
-            if epochs.over.len() < MOST {
-                epochs.over.push(access);
-            }
+    let mut all = all();
+    let epochs = all.entry(context).or_default();
+    for mut access in over {
+        match &mut access.within {
+            Within::Fences | Within::Alone => continue,
+            Within::Shared { end, .. } => *end = now,
+            Within::Exposure(_) => {}
         }
-    });
+        if epochs.over.len() < MOST {
+            epochs.over.push(access);
+        }
+    }
 }
 
 /// Takes those that were kept.

@@ -19,7 +19,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use weft_mpi::left_over::Standing;
 use weft_mpi::{Buffer, RequestId};
 
-use super::{buffer, committed, count, findings};
+use super::{accesses, buffer, committed, count, findings};
 use crate::c;
 use crate::generated::constants as k;
 use crate::handle::made::Made;
@@ -375,6 +375,7 @@ impl Watched {
                         false => now == k::MPI_REQUEST_NULL,
                     };
                     if over {
+                        found.extend(accesses::request_ended(id, self.call));
                         found.extend(ended(&mut requests, id, persistent, self.call));
                     }
                 }

@@ -179,6 +179,8 @@ impl Slices {
                 }
             }
             recorder.end_gap();
+            // From here on each call is recorded; the first ones were before.
+            let now = recorder.now();
             if let Some(here) = here.filter(|_| recorder.timeline) {
                 here.tell(&Event {
                     kind: EventKind::Gap,

@@ -9,6 +9,11 @@
 //! | slice "frequent calls are not recorded" | on a track of its own: what it says |
 //!
 //! Each event is a line, so the file is as long as the events, and nothing of it is kept in memory.
+//!
+//! # What Perfetto makes of it
+//! Processes and threads are numbered from 1, as 0 is the idle one to Perfetto. It turns microseconds into nanoseconds by
+//! cutting off what is behind them, so times are written an eighth of a nanosecond later: else one in some would end a nanosecond early, and
+//! what lies within it reach beyond it, or the end of an arrow miss it. The unit of display is not said: some versions take it for that of the times.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -68,14 +73,20 @@ const GAPS: u32 = 999;
 
 fn thread(track: u32) -> u32 {
     match track & FIBER {
-        0 => track,
-        _ => FIRST_FIBER + (track & !FIBER),
+        0 => track + 1,
+        _ => FIRST_FIBER.saturating_add(track & !FIBER),
     }
 }
 
-/// Microseconds, as the format has them, from the first moment of the job.
+/// The number of a rank's process.
+fn process(rank: u32) -> u64 {
+    u64::from(rank) + 1
+}
+
+/// Microseconds, as the format has them, from the first moment of the job: such that these nanoseconds are what is left when
+/// smaller parts are cut off.
 fn micros(nanoseconds: u64) -> f64 {
-    nanoseconds as f64 / 1e3
+    (nanoseconds as f64 + 0.125) / 1e3
 }
 
 /// Writes all of it.
@@ -138,21 +149,18 @@ pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written
         let end = received.ended.saturating_sub(1).max(sent.begun);
         line(
             out,
-            &json!({"ph": "s", "id": number, "name": "message", "cat": "message", "pid": message.from,
+            &json!({"ph": "s", "id": number, "name": "message", "cat": "message", "pid": process(message.from),
                     "tid": thread(sent.track), "ts": micros(sent.begun - start)}),
         )?;
         line(
             out,
-            &json!({"ph": "f", "bp": "e", "id": number, "name": "message", "cat": "message", "pid": message.to,
+            &json!({"ph": "f", "bp": "e", "id": number, "name": "message", "cat": "message", "pid": process(message.to),
                     "tid": thread(received.track), "ts": micros(end - start)}),
         )?;
         written.messages += 1;
     }
     let other = json!({"dropped_events": written.dropped, "unrecorded_ns": written.left_out, "whole_ns": written.whole, "events": written.events, "messages": written.messages});
-    write!(
-        out,
-        "\n],\"displayTimeUnit\":\"ns\",\"otherData\":{other}}}\n"
-    )?;
+    write!(out, "\n],\"otherData\":{other}}}\n")?;
     Ok(written)
 }
 
@@ -164,8 +172,8 @@ fn names(record: &RankRecord) -> Vec<Value> {
         host => format!("rank {rank} on {host}"),
     };
     let mut found = vec![
-        json!({"ph": "M", "name": "process_name", "pid": rank, "args": {"name": name}}),
-        json!({"ph": "M", "name": "process_sort_index", "pid": rank, "args": {"sort_index": rank}}),
+        json!({"ph": "M", "name": "process_name", "pid": process(rank), "args": {"name": name}}),
+        json!({"ph": "M", "name": "process_sort_index", "pid": process(rank), "args": {"sort_index": rank}}),
     ];
     let mut tracks: BTreeMap<u32, String> = BTreeMap::new();
     for one in &record.threads {
@@ -185,14 +193,14 @@ fn names(record: &RankRecord) -> Vec<Value> {
         tracks.insert(GAPS, "not recorded".to_owned());
     }
     found.extend(tracks.iter().map(|(track, name)| {
-        json!({"ph": "M", "name": "thread_name", "pid": rank, "tid": track, "args": {"name": name}})
+        json!({"ph": "M", "name": "thread_name", "pid": process(rank), "tid": track, "args": {"name": name}})
     }));
     found
 }
 
 fn gap(record: &RankRecord, (begun, ended): (u64, u64), start: u64) -> Value {
     json!({
-        "ph": "X", "name": "frequent calls are not recorded", "cat": "gap", "pid": record.rank, "tid": GAPS,
+        "ph": "X", "name": "frequent calls are not recorded", "cat": "gap", "pid": process(record.rank), "tid": GAPS,
         "ts": micros(begun.saturating_sub(start)), "dur": micros(ended.saturating_sub(begun.max(start))),
     })
 }
@@ -239,7 +247,30 @@ fn slice(record: &RankRecord, event: &EventRecord, last: Option<u32>, start: u64
         }
     };
     Some(json!({
-        "ph": "X", "name": name, "cat": category, "pid": record.rank, "tid": thread(event.track),
+        "ph": "X", "name": name, "cat": category, "pid": process(record.rank), "tid": thread(event.track),
         "ts": micros(event.begun - start), "dur": micros(event.ended.saturating_sub(event.begun)), "args": arguments,
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nanoseconds_are_left_when_smaller_parts_are_cut_off() {
+        let cut = |text: &str| (text.parse::<f64>().expect("a number") * 1000.0) as u64;
+        // From a day on only every some is tried.
+        let all = (0..200_000_u64).chain((0..200_000).map(|step| 86_400_000_000_000 + step * 7919));
+        for nanoseconds in all {
+            let text = serde_json::to_string(&micros(nanoseconds)).expect("a number");
+            assert_eq!(cut(&text), nanoseconds, "{text}");
+            // Or after the whole microseconds are taken away.
+            let (whole, rest) = text.split_once('.').expect("a part");
+            let rest = cut(&format!("0.{rest}"));
+            assert_eq!(
+                whole.parse::<u64>().expect("a number") * 1000 + rest,
+                nanoseconds
+            );
+        }
+    }
 }

@@ -61,9 +61,9 @@ impl Comm {
         self.copy_as(self.hear_of(context)?)
     }
 
-    /// The same in channel 0, for what is done there alone: windows, files.
-    pub(crate) fn dup_in_first(&self) -> Result<Arc<Self>> {
-        self.copy_as(self.agree_on_context("MPI_Comm_dup")?)
+    /// The same in channel 0, as part of this call, for what is done there alone: windows, files.
+    pub(crate) fn dup_in_first(&self, name: &'static str) -> Result<Arc<Self>> {
+        self.copy_as(self.agree_on_context(name)?)
     }
 
     fn copy_as(&self, context: u32) -> Result<Arc<Self>> {

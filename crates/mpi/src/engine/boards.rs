@@ -168,6 +168,12 @@ impl Boards {
         })
     }
 
+    /// The number of the collective that this rank does on a board.
+    pub(super) fn number_of(&self, id: BoardId) -> Option<u32> {
+        let call = self.get(id)?.call.as_ref()?;
+        Some(call.note.number)
+    }
+
     /// A member of this board that has arrived for something else than this rank. Of other collectives by their number nothing
     /// follows: one that a loss has ended there may still be waited for here.
     pub(super) fn disagreement(&self, id: BoardId) -> Option<Error> {

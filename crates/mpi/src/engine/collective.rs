@@ -50,6 +50,7 @@ impl Engine {
         let named = (-1, context.context());
         self.core.raise(EventKind::CollectiveBegun, None, named, 0);
         let id = self.core.runs.begin(schedule, context, request);
+        self.note_agreement(id);
         if !self.core.lost.is_quiet() {
             self.refuse_with_lost(id);
         }
@@ -265,7 +266,7 @@ impl Engine {
                 && !self.has_mismatch(removed.context.context())
             {
                 let (peers, context) = (self.members_of(&removed.context), &removed.context);
-                self.tell_of_mismatch(context.context(), &peers, error);
+                self.tell_of_mismatch(context.which(), &peers, error);
             }
         }
         if let Some(slot) = self.core.requests.get_mut(removed.request) {

@@ -23,7 +23,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weft_fabric::{Peer, SharedBytes};
+use weft_fabric::{Peer, SharedBytes, Token};
 use weft_matching::{Context, Tag};
 
 use super::boards::BoardId;
@@ -32,7 +32,7 @@ use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
 use super::mismatch_places::{PLACE, Places};
 use super::outbox::{Load, Waiting};
-use super::schedule::{CollectiveContext, RunId};
+use super::schedule::{CollectiveContext, RunId, Which};
 use super::unexpected::UnexpectedId;
 use super::{Core, Engine};
 use crate::datatype::SignatureCode;
@@ -85,6 +85,8 @@ struct Found {
     /// About the rank that does not fit the finder.
     error: Error,
     finder: Peer,
+    /// The first collective that does not fit, if the finder knows.
+    number: Option<u32>,
 }
 
 impl Mismatches {
@@ -109,14 +111,21 @@ impl Mismatches {
         pair.into_iter().flatten().collect()
     }
 
+    /// The number of the first collective of this context that does not fit, if it is known.
+    pub(super) fn number(&self, context: u32) -> Option<u32> {
+        let mut found = self.found.iter();
+        found.find(|found| found.context == context)?.number
+    }
+
     /// False if something was known.
-    fn note(&mut self, context: u32, (finder, error): (Peer, &Error)) -> bool {
+    fn note(&mut self, (context, number): Which, (finder, error): (Peer, &Error)) -> bool {
         let is_first = self.of(context).is_none();
         if is_first {
             self.found.push(Found {
                 context,
                 error: error.clone(),
                 finder,
+                number,
             });
         }
         is_first
@@ -166,7 +175,7 @@ impl Engine {
         let peers = self.members_of(&context);
         self.end_transfers_of(id, &error);
         self.core.deferred.push(Deferred::Advance(id));
-        self.tell_of_mismatch(context.context(), &peers, &error);
+        self.tell_of_mismatch(context.which(), &peers, &error);
     }
 
     /// Whether the collectives of the communicator with this context do not fit each other.
@@ -183,13 +192,13 @@ impl Engine {
 
     /// Tells the members of a context what was found, unless they have been told.
     #[cold]
-    pub(super) fn tell_of_mismatch(&mut self, context: u32, peers: &[Peer], error: &Error) {
+    pub(super) fn tell_of_mismatch(&mut self, which: Which, peers: &[Peer], error: &Error) {
         let me = self.fabric.me();
         let text = format!(
             "rank {me} of MPI_COMM_WORLD has found that the collectives of a communicator do not fit each other: {error}"
         );
         let told = error.clone().in_words(text);
-        if !self.core.mismatches.note(context, (me, &told)) {
+        if !self.core.mismatches.note(which, (me, &told)) {
             return;
         }
         let class = CLASSES.iter().position(|class| *class == error.class());
@@ -198,10 +207,15 @@ impl Engine {
         // The peer that it is about, and one more: 0 says that it is about none.
         let about = error.peer().map_or(0, |peer| peer.0.wrapping_add(1));
         let class = class.unwrap_or(CLASSES.len() - 1) as u64;
-        let mut envelope = Envelope::eager(context, about.cast_signed(), class);
-        envelope.kind = MessageKind::Mismatch;
+        let (context, number) = which;
+        let envelope = Envelope {
+            kind: MessageKind::Mismatch,
+            // One more: 0 says that it is not known.
+            token: Token(number.map_or(0, |number| u64::from(number) + 1)),
+            ..Envelope::eager(context, about.cast_signed(), class)
+        };
         self.tell_members(&envelope, peers, sentence);
-        self.end_all_of_context(context, (me, &told));
+        self.end_all_of_context(which, (me, &told));
     }
 
     /// Sends a message to all of these but this one.
@@ -221,14 +235,16 @@ impl Engine {
 
     /// Ends all collectives of a context that are under way.
     #[cold]
-    pub(super) fn end_all_of_context(&mut self, context: u32, (finder, error): (Peer, &Error)) {
-        self.core.mismatches.note(context, (finder, error));
+    pub(super) fn end_all_of_context(&mut self, which: Which, (finder, error): (Peer, &Error)) {
+        let context = which.0;
+        self.core.mismatches.note(which, (finder, error));
         let of = |run: &super::runs::Run| run.context().context() == context && !run.has_failed();
         for run in self.core.runs.that(of) {
             self.break_off(run, error);
         }
         self.core.boards.fail_all(context, error);
         self.core.wake_for_arrival();
+        self.tell_place_of_agreement(context);
     }
 
     /// A collective of a context whose collectives do not fit ends before it begins.
@@ -265,8 +281,9 @@ impl Core {
             return;
         }
         let error = Error::new(class.copied().unwrap_or(ErrorClass::Other), text);
+        let number = envelope.token.0.checked_sub(1);
         self.deferred.push(Deferred::ToldOfMismatch {
-            context,
+            which: (context, number.and_then(|number| number.try_into().ok())),
             finder: from,
             error: match envelope.tag.cast_unsigned().checked_sub(1) {
                 Some(peer) => error.about(Peer(peer)),
@@ -348,8 +365,9 @@ impl Engine {
     /// Ends the wait at a board, and tells the others why.
     pub(super) fn end_board(&mut self, id: BoardId, error: Error) {
         let (context, peers) = self.core.boards.members_of(id);
+        let number = self.core.boards.number_of(id);
         self.core.boards.fail(id, error.clone());
-        self.tell_of_mismatch(context, &peers, &error);
+        self.tell_of_mismatch((context, number), &peers, &error);
     }
 
     /// A wait at a board for somebody who has sent a message instead.

@@ -19,6 +19,29 @@ use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
 use crate::op::Predefined;
 
+/// Calls in which members of a communicator agree on something, by messages alone. They stand behind [`COLLECTIVES`], and
+/// are counted together.
+const AGREEMENTS: [&str; 18] = [
+    "MPI_Comm_dup",
+    "MPI_Comm_idup",
+    "MPI_Comm_create",
+    "MPI_Comm_split",
+    "MPI_Cart_create",
+    "MPI_Graph_create",
+    "MPI_Dist_graph_create",
+    "MPI_Dist_graph_create_adjacent",
+    "MPI_Intercomm_create",
+    "MPI_Intercomm_merge",
+    "MPI_Comm_accept",
+    "MPI_Comm_connect",
+    "MPI_Comm_spawn",
+    "MPI_Win_create",
+    "MPI_Win_allocate",
+    "MPI_Win_allocate_shared",
+    "MPI_Win_create_dynamic",
+    "MPI_File_open",
+];
+
 /// The operation of a program.
 const USERS: u8 = 0xff;
 
@@ -42,10 +65,16 @@ impl CollectiveNote {
 
     /// That of a call of which only the name is known. Nothing for others than MPI's own.
     pub(crate) fn of_name(name: &str) -> Self {
-        let place = COLLECTIVES.iter().position(|other| *other == name);
+        let mut names = COLLECTIVES.iter().chain(&AGREEMENTS);
+        let place = names.position(|other| *other == name);
         place.map_or(Self::NOTHING, |place| {
             Self::of(place, 0, SignatureCode::UNKNOWN)
         })
+    }
+
+    /// Whether members agree on something in this call, which then may leave it before others have come.
+    pub(crate) fn is_agreement(self) -> bool {
+        usize::from(self.call()) > COLLECTIVES.len()
     }
 
     /// The same with an operation; `None` stands for one of the program's.
@@ -159,7 +188,9 @@ impl CollectiveNote {
     /// The MPI call.
     pub(crate) fn name(self) -> &'static str {
         let place = usize::from(self.call()).wrapping_sub(1);
-        COLLECTIVES.get(place).copied().unwrap_or("something else")
+        let agreement = || AGREEMENTS.get(place.checked_sub(COLLECTIVES.len())?);
+        let name = COLLECTIVES.get(place).or_else(agreement);
+        name.copied().unwrap_or("something else")
     }
 
     /// Whether the call has a root.
@@ -260,6 +291,21 @@ impl CollectiveNote {
 mod tests {
     use super::*;
     use crate::datatype::Basic;
+
+    #[test]
+    fn no_two_calls_have_one_digest() {
+        let names: Vec<_> = COLLECTIVES.iter().chain(&AGREEMENTS).collect();
+        let mut digests = Vec::new();
+        for name in &names {
+            let note = CollectiveNote::of_name(name);
+            assert_eq!(note.name(), **name);
+            assert_eq!(note.is_agreement(), AGREEMENTS.contains(name), "{name}");
+            digests.push(note.digest().bits());
+        }
+        digests.sort_unstable();
+        digests.dedup();
+        assert_eq!(digests.len(), names.len());
+    }
 
     #[test]
     fn each_part_is_told_from_others() {

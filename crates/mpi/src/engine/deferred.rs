@@ -10,7 +10,7 @@ use super::envelope::Envelope;
 use super::partitioned::ChannelId;
 use super::recovery::RecoveryMessage;
 use super::request_id::RequestId;
-use super::schedule::RunId;
+use super::schedule::{RunId, Which};
 use crate::error::Error;
 
 /// One thing that polling left to do.
@@ -40,7 +40,7 @@ pub(super) enum Deferred {
     Mismatched(RunId),
     /// A peer has found that collectives of a context do not fit each other.
     ToldOfMismatch {
-        context: u32,
+        which: Which,
         finder: Peer,
         error: Error,
     },
@@ -165,10 +165,10 @@ impl Engine {
                     Deferred::Pulled { request, error } => self.pulled(request, error),
                     Deferred::Mismatched(run) => self.end_mismatched(run),
                     Deferred::ToldOfMismatch {
-                        context,
+                        which,
                         finder,
                         error,
-                    } => self.end_all_of_context(context, (finder, &error)),
+                    } => self.end_all_of_context(which, (finder, &error)),
                     Deferred::Advance(run) => self.advance(run),
                     Deferred::Announced(channel) => self.expect_pieces(channel),
                     Deferred::Withdrawn { request, error } => self.withdrawn(request, error),

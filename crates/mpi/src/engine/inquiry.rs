@@ -34,7 +34,7 @@ use std::time::Instant;
 use weft_fabric::{MOST_CHANNELS, Peer};
 use weft_fiber::Waiter;
 use weft_matching::{SourcePattern, TagPattern};
-use weft_sys::call_site::{CallSite, EntryPoint};
+use weft_sys::call_site::entry_and_site;
 use weft_sys::idle_threads::IdleThreads;
 use weft_sys::process;
 use weft_sys::signal::spawn_without_signals;
@@ -161,7 +161,7 @@ impl Inquiry {
 
 /// The call that the caller is in, and where it was called.
 fn call_and_place(is_fiber: bool) -> (String, String) {
-    let (site, entry) = (CallSite::of_caller(), EntryPoint::of_caller());
+    let (entry, site) = entry_and_site();
     let named = move || {
         let place = site.map_or_else(String::new, |site| site.describe());
         let call = entry.and_then(|entry| entry.name());

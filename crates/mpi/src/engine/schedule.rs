@@ -163,6 +163,9 @@ impl Schedule {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RunId(pub(super) u32);
 
+/// A context, and the number of a collective there, if it is known.
+pub(super) type Which = (u32, Option<u32>);
+
 /// Context of one collective on a communicator: who takes part, and by what its messages are known.
 #[derive(Clone, Debug)]
 pub(crate) struct CollectiveContext {
@@ -187,6 +190,11 @@ impl CollectiveContext {
     /// Context of its messages.
     pub(super) fn context(&self) -> u32 {
         self.context
+    }
+
+    /// Its context and number.
+    pub(super) fn which(&self) -> Which {
+        (self.context, Some(self.sequence))
     }
 
     /// Who takes part; `None` stands for the peers that the job starts with.

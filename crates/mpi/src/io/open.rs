@@ -43,6 +43,9 @@ fn plain(path: &Path) -> &Path {
     rest.map_or(path, Path::new)
 }
 
+/// The call by which a file is opened.
+const OPEN: &str = "MPI_File_open";
+
 /// Words that ranks compare before anything is opened: mode, host, cores; hints.
 const FIRST: usize = 3 + hints::WORDS;
 
@@ -58,7 +61,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
             "a file belongs to one group; open it with an intracommunicator",
         ));
     }
-    let comm = comm.dup_in_first()?;
+    let comm = comm.dup_in_first(OPEN)?;
     let path = plain(path);
     let mut hints = Hints::default();
     hints.take(info);
@@ -106,7 +109,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
 /// Takes part in opening a file only to say that this rank cannot: an argument of it is wrong here.
 pub fn refuse_to_open(comm: &Comm, error: Error) {
     if comm.remote_group().is_none()
-        && let Ok(comm) = comm.dup_in_first()
+        && let Ok(comm) = comm.dup_in_first(OPEN)
     {
         // The caller has the error, and a rank that is lost is told by the next call.
         _ = agree::<()>(&comm, Err(error));

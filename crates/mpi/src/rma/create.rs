@@ -69,7 +69,7 @@ impl Window {
             ));
         }
         let info = hints::of_new(flavor, info)?;
-        let comm = comm.dup_in_first()?;
+        let comm = comm.dup_in_first(flavor.call())?;
         let size = match allocation {
             Allocation::OfProgram(region) => region.len(),
             Allocation::OfWeft(size) => size,

@@ -10,7 +10,7 @@ use weft_mpi::{Buffer, Op, RequestId};
 
 use super::rank_of;
 use crate::args::{BufferArgument, Out};
-use crate::check::accesses::{Kind, watch};
+use crate::check::accesses::{Kind, requested, watch};
 use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -94,8 +94,10 @@ pub fn rput(
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
     let put = |target| {
         let buffers = (Some(&origin_addr), None);
-        watch("MPI_Rput", win.window(), (Kind::Put, &target), buffers);
-        win.window().put(origin_addr, &target, Ends::WithRequest)
+        let window = win.window();
+        let number = watch("MPI_Rput", window, (Kind::Put, &target), buffers);
+        let begun = window.put(origin_addr, &target, Ends::WithRequest);
+        requested(window, number, begun)
     };
     request.set(pack(target.map_or(Ok(RequestId::DONE), put)?));
     Ok(())
@@ -114,8 +116,10 @@ pub fn rget(
     let target = target(target_rank, target_disp, target_count, target_datatype, win)?;
     let get = |target| {
         let buffers = (None, Some(&origin_addr));
-        watch("MPI_Rget", win.window(), (Kind::Get, &target), buffers);
-        win.window().get(origin_addr, &target, Ends::WithRequest)
+        let window = win.window();
+        let number = watch("MPI_Rget", window, (Kind::Get, &target), buffers);
+        let begun = window.get(origin_addr, &target, Ends::WithRequest);
+        requested(window, number, begun)
     };
     request.set(pack(target.map_or(Ok(RequestId::DONE), get)?));
     Ok(())
@@ -159,8 +163,10 @@ pub fn raccumulate(
     let window = win.window();
     let accumulate = |target| {
         let buffers = (Some(&origin_addr), None);
-        watch("MPI_Raccumulate", window, (Kind::of(op), &target), buffers);
-        window.accumulate(origin_addr, &target, op, Ends::WithRequest)
+        let what = (Kind::of(op), &target);
+        let number = watch("MPI_Raccumulate", window, what, buffers);
+        let begun = window.accumulate(origin_addr, &target, op, Ends::WithRequest);
+        requested(window, number, begun)
     };
     request.set(pack(target.map_or(Ok(RequestId::DONE), accumulate)?));
     Ok(())
@@ -216,13 +222,10 @@ pub fn rget_accumulate(
     let window = win.window();
     let begin = |target| {
         let buffers = (source.as_ref(), Some(&result));
-        watch(
-            "MPI_Rget_accumulate",
-            window,
-            (Kind::of(op), &target),
-            buffers,
-        );
-        window.get_accumulate(source, result, &target, op, Ends::WithRequest)
+        let what = (Kind::of(op), &target);
+        let number = watch("MPI_Rget_accumulate", window, what, buffers);
+        let begun = window.get_accumulate(source, result, &target, op, Ends::WithRequest);
+        requested(window, number, begun)
     };
     request.set(pack(target.map_or(Ok(RequestId::DONE), begin)?));
     Ok(())

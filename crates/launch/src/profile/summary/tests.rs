@@ -167,6 +167,18 @@ fn with_events(rank: u32, dropped: u64, events: Vec<EventRecord>) -> RankRecord 
     record
 }
 
+/// It has come through `MPI_Finalize`.
+fn finished(mut record: RankRecord) -> RankRecord {
+    let mut last = event(EventKind::Call, 0, -1, 1_000_000, 0);
+    last.site = record.sites.len() as u32;
+    record.sites.push(SiteRecord {
+        call: "MPI_Finalize".to_owned(),
+        ..SiteRecord::default()
+    });
+    record.threads[0].events.push(last);
+    record
+}
+
 #[test]
 fn receives_belong_to_sends_in_the_order_in_which_they_were_posted() {
     use EventKind::{Received, Sent};
@@ -204,9 +216,11 @@ fn receives_belong_to_sends_in_the_order_in_which_they_were_posted() {
     let mut cut = sender;
     cut.threads[0].dropped = 5;
     cut.threads[0].events.remove(0);
+    cut.threads[0].events[0].ended = 200;
     let mut late = receiver;
     late.threads[0].events[0].ended = 250;
-    let records = [cut, late];
+    assert_eq!(pairs(&[cut.clone(), late.clone()]), []);
+    let records = [finished(cut), finished(late)];
     let found = pairs(&records);
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].sent.begun, found[0].received.begun), (200, 160));
@@ -252,7 +266,8 @@ fn a_timeline_is_json_with_both_ends_of_each_arrow() {
             0,
             vec![event(Sent, 1, 3, 100, 8), event(Call, 1, 3, 100, 8)],
         ),
-        with_events(1, 2, vec![waited, slept, event(Received, 0, 3, 100, 8)]),
+        with_events(1, 0, vec![waited, slept, event(Received, 0, 3, 100, 8)]),
+        with_events(2, 2, vec![]),
     ];
     let mut text = Vec::new();
     let written = timeline::write(&mut text, &records).expect("memory");
@@ -269,13 +284,13 @@ fn a_timeline_is_json_with_both_ends_of_each_arrow() {
         }
         found
     };
-    assert_eq!(of("s"), [(Some(0), Some(0))]);
-    assert_eq!(of("f"), [(Some(1), Some(0))]);
+    assert_eq!(of("s"), [(Some(1), Some(0))]);
+    assert_eq!(of("f"), [(Some(2), Some(0))]);
     let named = |name: &str| events.iter().find(|event| event["name"] == name);
     let wait = named("waits for rank 0: late sender").expect("it is there");
     assert_eq!(
         (wait["ts"].as_f64(), wait["dur"].as_f64()),
-        (Some(0.005), Some(0.075))
+        (Some(0.005_125), Some(0.075_125))
     );
     assert_eq!(named("sleeps").expect("it is there")["tid"], 1004);
     assert_eq!(found["otherData"]["dropped_events"], 2);

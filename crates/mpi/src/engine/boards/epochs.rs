@@ -256,7 +256,10 @@ impl<'a, 'g> Epochs<'a, 'g> {
             return self.until(Awaited::Reason);
         }
         let (context, peers) = self.engine.core.boards.members_of(self.id);
-        self.engine.tell_of_mismatch(context, &peers, &error);
+        // Who is further has gone through what the other one is in.
+        let number = note.number.min(self.call.note.number);
+        let which = (context, Some(number));
+        self.engine.tell_of_mismatch(which, &peers, &error);
         Err(in_call(&self.call, &error))
     }
 

@@ -1,0 +1,64 @@
+//! Kind of a one-sided access: which two of them conflict on the same bytes, if nothing orders them (MPI 5.0, section 12.7).
+
+use weft_mpi::Op;
+use weft_mpi::op::Predefined;
+
+/// What an access does at the target.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Reads.
+    Get,
+    /// Writes.
+    Put,
+    /// Combines, by this operation: its number, from 1 on. 0 for one that goes with all others.
+    Accumulate(u8),
+}
+
+impl Kind {
+    /// An accumulating access. Replacing and reading are used together with any operation.
+    pub fn of(op: &Op) -> Self {
+        Self::Accumulate(match op.as_predefined() {
+            None | Some(Predefined::NoOp | Predefined::Replace) => 0,
+            Some(operation) => operation as u8 + 1,
+        })
+    }
+
+    /// Whether it changes the memory.
+    pub fn writes(self) -> bool {
+        self != Self::Get
+    }
+
+    /// Whether two of them on the same bytes conflict, if nothing orders them.
+    pub fn conflicts(self, other: Self) -> bool {
+        match (self, other) {
+            (Self::Get, Self::Get) => false,
+            (Self::Accumulate(one), Self::Accumulate(other)) => {
+                one != other && one != 0 && other != 0
+            }
+            _ => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_must_write_and_operations_differ() {
+        let (sum, max) = (Kind::Accumulate(1), Kind::Accumulate(2));
+        for (one, other, expected) in [
+            (Kind::Get, Kind::Get, false),
+            (Kind::Get, Kind::Put, true),
+            (Kind::Put, Kind::Put, true),
+            (Kind::Put, sum, true),
+            (Kind::Get, sum, true),
+            (sum, sum, false),
+            (sum, max, true),
+            (sum, Kind::Accumulate(0), false),
+        ] {
+            assert_eq!(one.conflicts(other), expected, "{one:?} {other:?}");
+            assert_eq!(other.conflicts(one), expected, "{other:?} {one:?}");
+        }
+    }
+}

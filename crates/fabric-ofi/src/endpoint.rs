@@ -1,4 +1,4 @@
-//! Endpoint of one rank: composes the parts of this crate, and is the [`Fabric`] that the layers above see.
+//! Endpoint of one rank: composes the parts of this crate, and is the [`Fabric`](weft_fabric::Fabric) that the layers above see.
 //!
 //! ```text
 //!   Ofi ── Mail      messages: device and links
@@ -11,20 +11,18 @@
 //!   face        what the layers above call
 //!   messages    what has come, and who hears of it
 //!   transfers   bytes that are moved by portal, on both sides
+//!   parting     how a rank leaves
 //! ```
 
 mod face;
 mod messages;
+mod parting;
 mod transfers;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Operation, Peer, Result, SharedBytes, SignalTable, Sink,
-    SyncKey,
-};
+use weft_fabric::{FabricError, Peer, Result, SignalTable, Sink};
 use weft_fabric_tcp::loopback::Loopback;
 use weft_fabric_tcp::portal::Portal;
 use weft_fabric_tcp::{NetworkBell, Tcp};
@@ -39,12 +37,6 @@ use crate::serving::Serving;
 /// Buffers that were looked at, of which so many are posted again whatever there is to be done: less than half of the fewest that
 /// there are.
 const MOST_UNPOSTED: usize = 12;
-
-/// How long a rank that leaves tries to hand over what it has promised to send.
-const FAREWELL: Duration = Duration::from_secs(5);
-
-/// How long it tries that with those alone that have said goodbye: they may be gone, which the provider does not tell.
-const PARTING: Duration = Duration::from_millis(250);
 
 /// One rank's endpoint of a job over libfabric.
 pub struct Ofi {
@@ -239,35 +231,5 @@ impl Ofi {
         for peer in self.mail.begun().to_vec() {
             self.mail.lose(peer, String::new());
         }
-    }
-}
-
-impl Drop for Ofi {
-    /// Hands over what was taken for sending, and says goodbye.
-    fn drop(&mut self) {
-        struct Nobody;
-        impl Sink for Nobody {
-            fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-            fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
-            fn lost(&mut self, _: Peer, _: &str) {}
-            fn signalled(&mut self, _: Peer, _: SyncKey) {}
-        }
-        let start = Instant::now();
-        self.farewell();
-        // What was taken has to leave; nobody asks who has read it, for that may be nobody any more.
-        while !self.mail.has_left() && start.elapsed() < FAREWELL {
-            if start.elapsed() >= PARTING && self.mail.has_left_but_for_the_gone() {
-                break;
-            }
-            if self.look(&mut Nobody, 64) == 0 {
-                let bell = self.bell.clone();
-                let ticket = bell.prepare();
-                bell.wait(ticket, Some(Duration::from_millis(1)));
-            }
-        }
-        // The endpoint before registrations of what it uses, and those before the rest.
-        self.mail.device.stop();
-        self.asked = Asked::default();
-        self.serving = Serving::default();
     }
 }

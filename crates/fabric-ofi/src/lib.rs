@@ -14,7 +14,8 @@
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
 //! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
-//! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts, passes |
+//! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
+//! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
 //! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
 //! | `liveness` | who has died: connections of TCP that carry nothing else |
 //! | `wire` | headers and bodies: bytes and their checks |
@@ -37,12 +38,14 @@ mod asked;
 mod card;
 mod choice;
 mod endpoint;
+mod held;
 #[allow(unsafe_code)]
 mod libfabric;
 mod links;
 mod liveness;
 mod mail;
 mod opening;
+mod passes;
 mod serving;
 pub mod wire;
 

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   layout         its structures and tables of functions, as far as they are used
+//!   numbers        its numbers
 //!   library        the library itself: the functions that it exports
 //!   dispositions   handlers of signals, which loading it must not change
 //!   infos          what it offers: a list of descriptions of endpoints
@@ -20,6 +21,7 @@ mod dispositions;
 pub mod infos;
 mod layout;
 pub mod library;
+mod numbers;
 mod objects;
 pub mod registration;
 pub mod slots;

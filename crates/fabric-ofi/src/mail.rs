@@ -2,24 +2,20 @@
 //! large for the provider's short way.
 
 use weft_fabric::{FabricError, Membership, Peer, Posted, Result};
-use weft_secure::{Key, pass};
 
-use crate::card::Card;
+use crate::held::{Held, Remains};
 use crate::libfabric::device::{Device, Event, Outcome};
 use crate::links::{Answer, Link};
-use crate::wire::{HEADER, Header, Kind};
+use crate::passes::Passes;
+use crate::wire::{HEADER, Header, Kind, gather};
 
 /// Most bytes that go by the provider's short way, whatever it allows: they are gathered on the stack.
 const SHORT: usize = 256;
 
-/// For what the passes of this fabric are.
-const PURPOSE: &str = "weft message over libfabric";
-
 /// Device, links and members.
 pub struct Mail {
     me: u32,
-    key: Key,
-    cards: Vec<Option<Card>>,
+    passes: Passes,
     pub device: Device,
     links: Vec<Option<Box<Link>>>,
     /// Peers with a link, in the order of their first message.
@@ -29,9 +25,7 @@ pub struct Mail {
     pub members: Membership,
     /// Peers that were lost and not reported yet.
     losses: Vec<(u32, String)>,
-    /// Send slots that are free, and whom the others hold something for.
-    free: Vec<usize>,
-    held_for: Vec<u32>,
+    pub held: Held,
     /// The provider had no room: nothing tells when there is some.
     was_full: bool,
     /// Messages of who has no pass, or that make no sense.
@@ -39,22 +33,19 @@ pub struct Mail {
 }
 
 impl Mail {
-    pub fn new(me: u32, key: Key, cards: Vec<Option<Card>>, device: Device, sends: usize) -> Self {
-        let peers = cards.len();
+    pub fn new(me: u32, peers: usize, passes: Passes, device: Device, sends: usize) -> Self {
         Self {
             me,
-            key,
+            passes,
             device,
             links: std::iter::repeat_with(|| None).take(peers).collect(),
             begun: Vec::new(),
             listed: Vec::new(),
             members: Membership::new(peers as u32),
             losses: Vec::new(),
-            free: (0..sends).rev().collect(),
-            held_for: vec![0; sends],
+            held: Held::new(sends),
             was_full: false,
             turned_away: 0,
-            cards,
         }
     }
 
@@ -97,11 +88,10 @@ impl Mail {
         self.members.check(peer)?;
         let lost = |reason: String| FabricError::PeerLost { peer, reason };
         let unknown = || lost("it has not said where it can be reached over libfabric".into());
-        let card = self.cards.get(peer.index()).cloned().flatten();
-        let card = card.ok_or_else(unknown)?;
+        let card = self.passes.card(peer.0).ok_or_else(unknown)?;
         let address = self.device.insert(&card.address).map_err(lost)?;
-        let out = pass(&self.key, PURPOSE, (self.me, peer.0), card.number);
-        let link = Link::new(address, out, self.pass_in(peer.0));
+        let out = self.passes.to(peer.0, card);
+        let link = Link::new(address, out, self.passes.of(peer.0));
         self.links[peer.index()] = Some(Box::new(link));
         self.begun.push(peer.0);
         Ok(())
@@ -137,11 +127,10 @@ impl Mail {
         }
         if outcome == Outcome::Full {
             // An acknowledgement is made anew when there is room.
-            let Some(slot) = self.free.pop() else {
+            let Some(slot) = self.held.take(to.0) else {
                 return Ok(Posted::Retry);
             };
             gather(self.device.send_buffer(slot), &header, parts);
-            self.held_for[slot] = to.0;
             if is_first {
                 outcome = self.device.send(address, slot, length);
             }
@@ -149,7 +138,7 @@ impl Mail {
                 self.wait_for_room(to.0, slot, length);
                 outcome = Outcome::Begun;
             } else if outcome != Outcome::Begun {
-                self.free.push(slot);
+                self.held.release(slot);
             }
         }
         match outcome {
@@ -223,15 +212,8 @@ impl Mail {
         match self.link_ref(header.from) {
             Some(link) => link.admits(header),
             None if header.from == self.me || header.from >= self.members.peers() => false,
-            None => header.pass == self.pass_in(header.from),
+            None => header.pass == self.passes.of(header.from),
         }
-    }
-
-    /// The pass of messages of a peer to this endpoint.
-    fn pass_in(&self, from: u32) -> u64 {
-        let own = self.cards.get(self.me as usize).and_then(Option::as_ref);
-        let number = own.map_or(0, |card| card.number);
-        pass(&self.key, PURPOSE, (from, self.me), number)
     }
 
     /// The sender of a message that has arrived, if it is one of ours; and its header.
@@ -341,30 +323,34 @@ impl Mail {
 
     /// Whether everything that was posted has left.
     pub fn has_left(&self) -> bool {
-        self.free.len() == self.held_for.len() && self.listed.is_empty()
+        self.held.is_empty() && self.listed.is_empty()
     }
 
-    /// Whether all has left but for peers that have said goodbye: they may be gone, and need nothing more.
-    pub fn has_left_but_for_the_gone(&self) -> bool {
+    /// What has not left yet, and for whom.
+    pub fn remains(&self) -> Remains {
+        if self.has_left() {
+            return Remains::Nothing;
+        }
         let is_over = |peer: u32| self.link_ref(peer).is_none_or(|link| link.is_over);
-        let is_held = |slot: &usize| !self.free.contains(slot);
-        let held = (0..self.held_for.len()).filter(is_held);
-        held.map(|slot| self.held_for[slot]).all(is_over)
-            && self.listed.iter().all(|peer| is_over(*peer))
+        let mut awaited = self.held.peers().chain(self.listed.iter().copied());
+        match awaited.all(is_over) {
+            true => Remains::ForTheGone,
+            false => Remains::ForOthers,
+        }
     }
 
     /// Takes note of the completion of a message.
     #[inline]
     pub fn sent(&mut self, slot: usize) {
-        self.free.push(slot);
+        self.held.release(slot);
     }
 
     /// A message has failed.
     #[cold]
     pub fn send_failed(&mut self, slot: usize, reason: &str) {
-        let peer = self.held_for[slot];
-        self.free.push(slot);
-        self.lose(peer, format!("a message to it failed: {reason}"));
+        if let Some(peer) = self.held.release(slot) {
+            self.lose(peer, format!("a message to it failed: {reason}"));
+        }
     }
 
     /// Posts a buffer for what arrives again.
@@ -386,8 +372,9 @@ impl Mail {
             link.answers.clear();
             link.goodbye_wanted = false;
             let is_over = link.is_over;
-            let kept = std::mem::take(&mut link.waiting);
-            self.free.extend(kept.into_iter().map(|(slot, _)| slot));
+            for (slot, _) in std::mem::take(&mut link.waiting) {
+                self.held.release(slot);
+            }
             if is_over {
                 let left = "it has left the job and takes no more messages";
                 let _ = self.members.lose(Peer(peer), left);
@@ -408,16 +395,5 @@ impl Mail {
     /// Losses that were not reported yet.
     pub fn take_losses(&mut self) -> Vec<(u32, String)> {
         std::mem::take(&mut self.losses)
-    }
-}
-
-/// Writes header and parts one after the other into a buffer that is long enough.
-#[inline]
-fn gather(into: &mut [u8], header: &Header, parts: &[&[u8]]) {
-    into[..HEADER].copy_from_slice(&header.emit());
-    let mut place = HEADER;
-    for part in parts {
-        into[place..place + part.len()].copy_from_slice(part);
-        place += part.len();
     }
 }

@@ -13,6 +13,7 @@ use crate::libfabric::device::Device;
 use crate::libfabric::slots::Slots;
 use crate::links::WINDOW;
 use crate::mail::Mail;
+use crate::passes::Passes;
 use crate::serving::SLOTS;
 use crate::wire::HEADER;
 
@@ -134,7 +135,8 @@ impl Opening {
         if let Some(descriptor) = device.descriptor() {
             bell.watch_descriptor(&descriptor).map_err(refused)?;
         }
-        let mail = Mail::new(me, key, cards, device, SENDS);
+        let peers = cards.len();
+        let mail = Mail::new(me, peers, Passes::new(me, key, cards), device, SENDS);
         Ok(Ofi::over(mail, Arc::new(bell), &provider))
     }
 }

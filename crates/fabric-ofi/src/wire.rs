@@ -102,6 +102,17 @@ impl Header {
     }
 }
 
+/// Writes header and parts one after the other into a buffer that is long enough.
+#[inline]
+pub fn gather(into: &mut [u8], header: &Header, parts: &[&[u8]]) {
+    into[..HEADER].copy_from_slice(&header.emit());
+    let mut place = HEADER;
+    for part in parts {
+        into[place..place + part.len()].copy_from_slice(part);
+        place += part.len();
+    }
+}
+
 /// Asks for a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {

@@ -4,8 +4,9 @@ use std::ffi::{CStr, c_void};
 use std::ops::Range;
 use std::ptr;
 
-use super::layout::{CqEntry, CqErrEntry, EAVAIL, FidCq};
+use super::layout::{CqEntry, CqErrEntry, FidCq};
 use super::library::Library;
+use super::numbers::EAVAIL;
 
 /// Completions that one question is answered with, at most.
 const AT_ONCE: usize = 16;

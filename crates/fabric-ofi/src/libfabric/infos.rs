@@ -6,13 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr::{self, NonNull};
 
 use super::dispositions;
-use super::layout::{
-    ADDRESS_SOCKADDR_IN, ADDRESS_SOCKADDR_IN6, EP_RDM, Info, MODE_CONTEXT, MODE_CONTEXT2,
-    MR_ALLOCATED, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND,
-    READ, RECEIVE, REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN,
-    VERSION, WRITE,
-};
+use super::layout::Info;
 use super::library::Library;
+use super::numbers::{
+    ADDRESS_SOCKADDR_IN, ADDRESS_SOCKADDR_IN6, EP_RDM, MODE_CONTEXT, MODE_CONTEXT2, MR_ALLOCATED,
+    MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND, READ, RECEIVE,
+    REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION, WRITE,
+};
 
 /// One description, copied out of a list; the library's own memory.
 pub struct Description {

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::OnceLock;
 
 use super::dispositions;
-use super::layout::{DupInfo, FreeInfo, GetInfo, GetVersion, OpenFabric, StrError, VERSION};
+use super::layout::{DupInfo, FreeInfo, GetInfo, GetVersion, OpenFabric, StrError};
+use super::numbers::VERSION;
 
 /// The name of the library.
 pub const NAME: &str = "libfabric.so.1";

@@ -10,10 +10,10 @@ use std::ptr;
 
 use super::infos::Description;
 use super::layout::{
-    AvAttr, AvOps, CQ_FORMAT_MSG, CmOps, CqAttr, CqOps, DomainOps, ENABLE, FabricOps, Fid, FidAv,
-    FidCq, FidDomain, FidEp, FidFabric, GETWAIT, MrOps, MsgOps, RECEIVE, RmaOps, TRANSMIT, WAIT_FD,
-    WAIT_NONE,
+    AvAttr, AvOps, CmOps, CqAttr, CqOps, DomainOps, FabricOps, Fid, FidAv, FidCq, FidDomain, FidEp,
+    FidFabric, MrOps, MsgOps, RmaOps,
 };
+use super::numbers::{CQ_FORMAT_MSG, ENABLE, GETWAIT, RECEIVE, TRANSMIT, WAIT_FD, WAIT_NONE};
 
 /// What there must be room for.
 #[derive(Clone, Copy, Debug)]

@@ -7,11 +7,12 @@ use std::ptr;
 
 use weft_fabric::Region;
 
-use super::layout::{
-    DomainAttr, ENABLE, FidDomain, FidEp, FidMr, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR,
-    READ, RECEIVE, REMOTE_READ, REMOTE_WRITE, SEND, WRITE,
-};
+use super::layout::{DomainAttr, FidDomain, FidEp, FidMr};
 use super::library::Library;
+use super::numbers::{
+    ENABLE, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, READ, RECEIVE, REMOTE_READ,
+    REMOTE_WRITE, SEND, WRITE,
+};
 use super::objects::close;
 
 /// Remote memory, as its owner has told: where, and by which key.

@@ -4,7 +4,8 @@ use std::ptr;
 
 use weft_fabric::Region;
 
-use super::super::layout::{COMPLETION, DELIVERY_COMPLETE, IoVector, RemoteVector, RmaMessage};
+use super::super::layout::{IoVector, RemoteVector, RmaMessage};
+use super::super::numbers::{COMPLETION, DELIVERY_COMPLETE};
 use super::super::registration::{Registration, RemoteMemory};
 use super::super::slots::Slot;
 use super::{Address, Device, Outcome};

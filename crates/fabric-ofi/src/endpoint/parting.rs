@@ -1,0 +1,97 @@
+//! Parting: how a rank leaves. It hands over what it has promised to send, and says goodbye; how long it tries, where something
+//! does not leave, depends on whether those that it is for have said goodbye themselves.
+
+use std::time::{Duration, Instant};
+
+use weft_fabric::{Bell, Fabric, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
+
+use super::Ofi;
+use crate::asked::Asked;
+use crate::held::Remains;
+use crate::serving::Serving;
+
+/// How long a rank that leaves tries to hand over what it has promised to send.
+const FAREWELL: Duration = Duration::from_secs(5);
+
+/// How long it tries that with those alone that have said goodbye: they may be gone, which the provider does not tell.
+const PARTING: Duration = Duration::from_millis(250);
+
+/// Whether who has tried for so long tries on, for this.
+fn tries_on(remains: Remains, tried: Duration) -> bool {
+    match remains {
+        Remains::Nothing => false,
+        Remains::ForTheGone => tried < PARTING,
+        Remains::ForOthers => tried < FAREWELL,
+    }
+}
+
+impl Drop for Ofi {
+    /// Hands over what was taken for sending, and says goodbye.
+    fn drop(&mut self) {
+        struct Nobody;
+        impl Sink for Nobody {
+            fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
+            fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
+            fn lost(&mut self, _: Peer, _: &str) {}
+            fn signalled(&mut self, _: Peer, _: SyncKey) {}
+        }
+        let start = Instant::now();
+        self.farewell();
+        // What was taken has to leave; nobody asks who has read it, for that may be nobody any more.
+        while tries_on(self.mail.remains(), start.elapsed()) {
+            if self.look(&mut Nobody, 64) == 0 {
+                let bell = self.bell.clone();
+                let ticket = bell.prepare();
+                bell.wait(ticket, Some(Duration::from_millis(1)));
+            }
+        }
+        // The endpoint before registrations of what it uses, and those before the rest.
+        self.mail.device.stop();
+        self.asked = Asked::default();
+        self.serving = Serving::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_leaves_tries_longer_for_those_that_are_there() {
+        assert!(!tries_on(Remains::Nothing, Duration::ZERO));
+        for remains in [Remains::ForTheGone, Remains::ForOthers] {
+            assert!(tries_on(remains, Duration::ZERO));
+        }
+        assert!(!tries_on(Remains::ForTheGone, PARTING));
+        assert!(tries_on(Remains::ForOthers, PARTING));
+        assert!(!tries_on(Remains::ForOthers, FAREWELL));
+    }
+
+    /// A buffer that a provider never gives back, of a message to who has said goodbye and ended.
+    #[test]
+    fn what_is_held_for_the_gone_alone_is_told_apart() {
+        if crate::found().is_err() {
+            return;
+        }
+        let mut group = Ofi::group(3, "tcp").expect("endpoints on loopback");
+        let mail = &mut group[0].mail;
+        for peer in [1, 2] {
+            mail.open(Peer(peer)).expect("a link");
+        }
+        assert_eq!(mail.remains(), Remains::Nothing);
+        let gone = mail.held.take(1).expect("free");
+        assert_eq!(mail.remains(), Remains::ForOthers, "it is there");
+        mail.link(1).expect("a link").is_over = true;
+        assert_eq!(mail.remains(), Remains::ForTheGone);
+        let other = mail.held.take(2).expect("free");
+        assert_eq!(mail.remains(), Remains::ForOthers);
+        mail.sent(other);
+        assert_eq!(mail.remains(), Remains::ForTheGone);
+        mail.sent(gone);
+        assert_eq!(mail.remains(), Remains::Nothing);
+        // Nobody drives the others, so nothing would reach them.
+        for one in group {
+            one.die();
+        }
+    }
+}

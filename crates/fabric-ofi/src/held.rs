@@ -1,0 +1,79 @@
+//! Held buffers: which send slots are free, and whom the others hold a message for.
+
+/// What was taken for sending and has not left.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remains {
+    /// Nothing.
+    Nothing,
+    /// Messages to peers that have said goodbye: they may be gone, and need nothing more.
+    ForTheGone,
+    /// Messages to others, too.
+    ForOthers,
+}
+
+/// The send slots of one endpoint.
+///
+/// *Invariant:* a slot is free exactly if it is held for nobody.
+pub struct Held {
+    free: Vec<usize>,
+    holders: Vec<Option<u32>>,
+}
+
+impl Held {
+    /// So many slots, all free.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            free: (0..slots).rev().collect(),
+            holders: vec![None; slots],
+        }
+    }
+
+    /// Takes a free slot for a message to this peer, if there is one.
+    #[inline]
+    pub fn take(&mut self, peer: u32) -> Option<usize> {
+        let slot = self.free.pop()?;
+        self.holders[slot] = Some(peer);
+        Some(slot)
+    }
+
+    /// Nothing is held in the slot any more. Answers whom something was held for.
+    #[inline]
+    pub fn release(&mut self, slot: usize) -> Option<u32> {
+        let peer = self.holders[slot].take()?;
+        self.free.push(slot);
+        Some(peer)
+    }
+
+    /// Whether nothing is held.
+    pub fn is_empty(&self) -> bool {
+        self.free.len() == self.holders.len()
+    }
+
+    /// Whom something is held for.
+    pub fn peers(&self) -> impl Iterator<Item = u32> + '_ {
+        self.holders.iter().copied().flatten()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_are_held_for_one_and_released_once() {
+        let mut held = Held::new(2);
+        assert!(held.is_empty());
+        let slots = [held.take(7), held.take(9)].map(|slot| slot.expect("free"));
+        assert_eq!(held.take(7), None);
+        assert!(held.peers().eq([7, 9]));
+        assert_eq!(held.release(slots[0]), Some(7));
+        assert_eq!(held.release(slots[0]), None, "once");
+        assert!(held.peers().eq([9]) && !held.is_empty());
+        assert_eq!(held.take(9), Some(slots[0]));
+        assert_eq!(held.take(9), None);
+        for slot in slots {
+            assert_eq!(held.release(slot), Some(9));
+        }
+        assert!(held.is_empty());
+    }
+}

@@ -40,7 +40,7 @@ impl Engine {
             ),
         );
         // What comes later asks here.
-        self.core.lost.note(peer, reason);
+        self.core.lost.note(peer, reason, error.clone());
         self.core.counters.lost.add(1);
         self.core.raise(EventKind::Lost, Some(peer), (-1, 0), 0);
         self.outbox.drop_peer(peer);

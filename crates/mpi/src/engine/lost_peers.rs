@@ -2,15 +2,23 @@
 //! get the number of one that is gone. With them what the program has said of losses: up to which of them it has
 //! acknowledged on a communicator, and which communicators are revoked.
 
-use weft_fabric::{FabricError, Peer};
+use weft_fabric::Peer;
 
 use crate::error::{Error, ErrorClass};
 use crate::group::Group;
 
+/// Why a peer is lost.
+#[derive(Debug)]
+struct Loss {
+    reason: String,
+    /// That of whoever needs the peer, whether that waited for it before or asks later.
+    error: Error,
+}
+
 /// Peers that are lost, with the reason.
 #[derive(Debug)]
 pub(super) struct LostPeers {
-    list: Vec<(Peer, String)>,
+    list: Vec<(Peer, Loss)>,
     first: FirstPeers,
     /// Contexts of revoked communicators, the even ones.
     revoked: Vec<u32>,
@@ -63,15 +71,17 @@ impl LostPeers {
     /// Another process has the number of a peer.
     pub(super) fn forget(&mut self, peer: Peer) {
         // All keep their places, by which others know how many they have heard of.
-        for (other, reason) in &mut self.list {
+        for (other, _) in &mut self.list {
             if *other == peer {
-                (*other, *reason) = (NOBODY, String::new());
+                *other = NOBODY;
             }
         }
     }
 
-    pub(super) fn note(&mut self, peer: Peer, reason: &str) {
-        self.list.push((peer, reason.to_owned()));
+    /// A peer is lost: `error` is that of whoever needs it.
+    pub(super) fn note(&mut self, peer: Peer, reason: &str, error: Error) {
+        let reason = reason.to_owned();
+        self.list.push((peer, Loss { reason, error }));
         self.quiet = false;
     }
 
@@ -175,7 +185,7 @@ impl LostPeers {
     pub(super) fn find_in(&self, group: Option<&Group>) -> Option<(Peer, &str)> {
         let mut all = self.list.iter();
         let found = all.find(|(peer, _)| self.first.is_member(group, *peer));
-        found.map(|(peer, reason)| (*peer, &**reason))
+        found.map(|(peer, loss)| (*peer, &*loss.reason))
     }
 
     /// The error of whoever needs this peer, if it is lost.
@@ -204,29 +214,31 @@ impl LostPeers {
 }
 
 #[cold]
-fn error_of((peer, reason): &(Peer, String)) -> Error {
-    Error::from(FabricError::PeerLost {
-        peer: *peer,
-        reason: reason.clone(),
-    })
+fn error_of((_, loss): &(Peer, Loss)) -> Error {
+    loss.error.clone()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn lose(lost: &mut LostPeers, peer: u32) {
+        let error = Error::new(ErrorClass::ProcFailed, "killed");
+        lost.note(Peer(peer), "killed", error);
+    }
+
     #[test]
     fn another_with_the_number_of_a_lost_one_is_not_lost() {
         let mut lost = LostPeers::new(FirstPeers(2));
         for peer in [5, 1, 5] {
-            lost.note(Peer(peer), "killed");
+            lose(&mut lost, peer);
         }
         assert!(lost.since(0, None).is_some(), "one of the first");
         lost.forget(Peer(5));
         assert!(lost.error_of(Peer(5)).is_none() && lost.error_of(Peer(1)).is_some());
         assert_eq!(lost.list.len(), 3);
         let known = lost.list.len();
-        lost.note(Peer(5), "killed");
+        lose(&mut lost, 5);
         assert!(lost.since(known, None).is_none(), "none of the first");
     }
 
@@ -235,15 +247,15 @@ mod tests {
         let mut lost = LostPeers::new(FirstPeers(5));
         let group = Group::of(vec![Peer(0), Peer(2), Peer(4)]);
         assert!(lost.is_quiet() && lost.error_of(Peer(1)).is_none());
-        lost.note(Peer(1), "killed");
+        lose(&mut lost, 1);
         assert!(lost.error_of(Peer(1)).is_some());
         assert!(lost.since(0, None).is_some());
         assert!(lost.since(0, Some(&group)).is_none(), "it is no member");
         let known = lost.list.len();
-        lost.note(Peer(2), "killed");
+        lose(&mut lost, 2);
         assert!(lost.since(known, Some(&group)).is_some());
         assert!(lost.error_of_all(Some(&group), 2).is_none(), "one is left");
-        lost.note(Peer(4), "killed");
+        lose(&mut lost, 4);
         assert!(lost.error_of_all(Some(&group), 2).is_some());
         assert_eq!(lost.find_in(Some(&group)), Some((Peer(2), "killed")));
     }
@@ -253,7 +265,7 @@ mod tests {
         let mut lost = LostPeers::new(FirstPeers(5));
         let group = Group::of(vec![Peer(4), Peer(2), Peer(0)]);
         for peer in [1, 4, 3, 2] {
-            lost.note(Peer(peer), "killed");
+            lose(&mut lost, peer);
         }
         assert_eq!(lost.of(Some(&group)), [Peer(4), Peer(2)]);
         assert_eq!(lost.acknowledge(6, Some(&group), 0), 0);

@@ -21,18 +21,11 @@ impl Comm {
     #[must_use]
     pub fn send_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
         let Some(peer) = self.direct_peer(to) else {
-            return self.send_of_part_at_once(bytes, to, tag);
+            return false;
         };
         let context = self.context();
         let shared = self.shared();
         shared.try_sending(move |engine| engine.send_at_once(bytes, context, peer, tag))
-    }
-
-    /// The same of a part, if there are parts.
-    #[inline(never)]
-    fn send_of_part_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
-        self.part_of(tag)
-            .is_some_and(|part| part.send_at_once(bytes, to, tag))
     }
 
     /// [`recv`](Self::recv).

@@ -458,3 +458,31 @@ fn all_that_wait_in_any_engine_are_told_at_once() {
     process.wait_any(&ids[..1]).unwrap();
     assert_eq!(rooms, [[8; 4], [9; 4]]);
 }
+
+#[test]
+fn who_hears_of_counters_hears_of_those_of_every_engine() {
+    let endpoint = Local::group_with_channels(1, 3).pop().expect("one");
+    let process = Process::new(Box::new(endpoint));
+    process.let_threads_call_at_once();
+    let world = process.world();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let _first = world.dup().unwrap();
+    let heard = Arc::clone(&told);
+    process.tell_counters(move |counters| {
+        heard
+            .lock()
+            .unwrap()
+            .push(std::ptr::from_ref(counters).addr());
+    });
+    assert_eq!(told.lock().unwrap().len(), 2, "those that are open");
+    let _others = [world.dup().unwrap(), world.dup().unwrap()];
+    let all = process
+        .all_counters()
+        .map(|counters| std::ptr::from_ref(counters).addr());
+    let mut told = told.lock().unwrap().clone();
+    told.sort_unstable();
+    let mut all: Vec<usize> = all.collect();
+    all.sort_unstable();
+    assert_eq!(told, all);
+    assert_eq!(told.len(), 3);
+}

@@ -722,6 +722,12 @@ fn threads_of_both_kinds() {
     passes("threads", &[2, 4], &["16"]);
     passes("threads", &[2], &["64"]);
     passes("threads", &[2], &["256"]);
+    let program = build("tests/programs/threads.c", &["-pthread"]);
+    let mut command = tool("mpiexec");
+    command.args(["--fabric=tcp", "--timeout=60", "-n", "2"]);
+    let ended = run(command.arg(&program).arg("16"), Duration::from_secs(70));
+    ended.expect_success();
+    assert!(ended.out.contains("threads: ok with 2 ranks"), "{ended:?}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-/* MPI_THREAD_MULTIPLE: threads of two ranks talk in pairs, each on its own tag or communicator. */
+/* MPI_THREAD_MULTIPLE: threads of two ranks talk in pairs, each on its own tag or communicator; also on one whose members receive no
+ * MPI_ANY_TAG, where messages are divided by their tags. */
 #include "check.h"
 #include <pthread.h>
 
@@ -55,6 +56,36 @@ static void *carry(void *argument) {
     return NULL;
 }
 
+/* All members say so: the hint holds, and stays. */
+static MPI_Comm no_any_tag(void) {
+    static const char key[] = "mpi_assert_no_any_tag";
+    MPI_Info info;
+    MPI_Comm comm, other;
+    char value[8];
+    int length = sizeof value, flag;
+    MPI_Info_create(&info);
+    MPI_Info_set(info, key, "true");
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &comm);
+    /* Of those who say it and those who do not. */
+    MPI_Comm_dup_with_info(MPI_COMM_WORLD, check_rank == 0 ? info : MPI_INFO_NULL, &other);
+    MPI_Info_set(info, key, "false");
+    MPI_Comm_set_info(comm, info);
+    MPI_Info_free(&info);
+    MPI_Comm_get_info(comm, &info);
+    MPI_Info_get_string(info, key, &length, value, &flag);
+    CHECK(flag && strcmp(value, "true") == 0);
+    MPI_Info_free(&info);
+    MPI_Comm_get_info(other, &info);
+    length = sizeof value;
+    MPI_Info_get_string(info, key, &length, value, &flag);
+    CHECK(flag == (check_rank == 0) && (!flag || strcmp(value, "false") == 0));
+    MPI_Info_free(&info);
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, other, &flag, MPI_STATUS_IGNORE);
+    CHECK(!flag);
+    MPI_Comm_free(&other);
+    return comm;
+}
+
 int main(int argc, char **argv) {
     int provided, threads = argc > 1 ? atoi(argv[1]) : 16;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
@@ -62,10 +93,11 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &check_size);
     CHECK(provided == MPI_THREAD_MULTIPLE && threads <= MOST);
     if (threads > 64) rounds = 100;
-    for (int shared = 0; shared < 2; shared++) {
+    MPI_Comm divided = no_any_tag();
+    for (int shared = 0; shared < 3; shared++) {
         pthread_t ids[MOST];
         for (int i = 0; i < threads; i++)
-            if (shared) comms[i] = MPI_COMM_WORLD;
+            if (shared) comms[i] = shared == 1 ? MPI_COMM_WORLD : divided;
             else MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
         if ((check_rank ^ 1) < check_size) {
             void *(*bodies[])(void *) = {talk, carry};
@@ -78,6 +110,7 @@ int main(int argc, char **argv) {
         if (!shared)
             for (int i = 0; i < threads; i++) MPI_Comm_free(&comms[i]);
     }
+    MPI_Comm_free(&divided);
     check_done("threads");
     return 0;
 }

@@ -202,7 +202,8 @@ void threads(struct task *task)
 }
 
 /* Time of a whole round of POSIX threads that send to themselves, over the messages of all of them.
- * threads=N, own=1: a communicator for each thread. One rank, so that each thread may have a core. */
+ * threads=N, own=1: a communicator for each thread; hint=1: one on which nobody receives any tag. One rank, so that each thread may have a
+ * core. */
 void carried(struct task *task)
 {
     struct round round = {0};
@@ -212,8 +213,15 @@ void carried(struct task *task)
     round.own = task_is(task, "own", "1");
     int comms = round.own ? round.threads : 1;
     round.comms = calloc((size_t)comms, sizeof *round.comms);
+    MPI_Info info = MPI_INFO_NULL;
+    if (task_is(task, "hint", "1")) {
+        MPI_Info_create(&info);
+        MPI_Info_set(info, "mpi_assert_no_any_tag", "true");
+    }
     for (int comm = 0; comm < comms; comm++)
-        MPI_Comm_dup(MPI_COMM_WORLD, &round.comms[comm]);
+        MPI_Comm_dup_with_info(MPI_COMM_WORLD, info, &round.comms[comm]);
+    if (info != MPI_INFO_NULL)
+        MPI_Info_free(&info);
     struct member *members = calloc((size_t)round.threads, sizeof *members);
     for (int number = 0; number < round.threads; number++)
         members[number] = (struct member){&round, number};

@@ -52,6 +52,9 @@ pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 pub use crate::worlds::{PortName, Served, Worlds};
 
+/// Tells the launcher where counters stand.
+pub type CounterTeller = Box<dyn Fn(&Counters) + Send + Sync>;
+
 /// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
     /// This process's rank.
@@ -149,9 +152,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// is known to the launcher when this returns.
     fn connected(&self, connected: bool);
 
-    /// Tells the launcher where the counters of this process stand, for who looks at the running job.
-    fn counters(&self, counters: &Counters) {
-        let _ = counters;
+    /// What tells the launcher where counters of this process stand, for who looks at the running job; each of its engines has
+    /// some.
+    fn counters(&self) -> Option<CounterTeller> {
+        None
     }
 
     /// Whether the launcher may inquire what this process waits for.

@@ -49,7 +49,9 @@ impl Runtime {
         };
         let hosts = launcher.job_hosts();
         process.set_hosts((0..hosts.size()).map(|rank| hosts.host(rank)));
-        launcher.counters(process.counters());
+        if let Some(tell) = launcher.counters() {
+            process.tell_counters(tell);
+        }
         let services = attach_services(&process);
         let other_jobs = OtherJobs::of(&process, crate::fabric::is_encrypted());
         Ok(Self {

@@ -5,6 +5,7 @@ mod agree;
 mod board;
 mod connections;
 mod create;
+mod divided;
 mod inter;
 mod port;
 mod recovery;
@@ -29,6 +30,7 @@ pub(crate) use abroad::{Crossing, Meeting, Meetings};
 pub(crate) use agree::first_number;
 use connections::Connection;
 pub use connections::Connections;
+use divided::Parts;
 pub use inter::Bridge;
 pub use port::Port;
 pub use recovery::Shrinking;
@@ -56,6 +58,10 @@ pub struct Comm {
     group: Arc<Group>,
     /// The group that ranks of messages are counted in: the remote one of an intercommunicator.
     peers: Arc<Group>,
+    /// The same, but nobody where messages are those of parts: so what ends at once asks nothing else.
+    direct: Arc<Group>,
+    /// What its messages are divided among by their tags.
+    parts: Option<Parts>,
     shape: Shape,
     rank: u32,
     /// Collectives begun on this communicator so far.
@@ -142,6 +148,10 @@ impl Comm {
         let has_board = group.size() > 1 && !foreign && !matches!(&shape, Shape::Between(_));
         // What becomes of another job is no matter of this one's launcher.
         let connects = foreign && meeting.is_none();
+        let peers = match &shape {
+            Shape::Between(remote) => Arc::clone(&remote.group),
+            Shape::Plain | Shape::On(_) => Arc::clone(&group),
+        };
         Some(Arc::new(Self {
             connection: Mutex::new(connects.then(|| Connection::of(process))),
             bridge: Mutex::new(meeting.as_ref().and_then(|meeting| meeting.bridge())),
@@ -149,10 +159,9 @@ impl Comm {
             process: Arc::clone(process),
             engine: Arc::clone(process.engine_of(context)),
             context: AtomicU32::new(context),
-            peers: match &shape {
-                Shape::Between(remote) => Arc::clone(&remote.group),
-                Shape::Plain | Shape::On(_) => Arc::clone(&group),
-            },
+            direct: Arc::clone(&peers),
+            parts: None,
+            peers,
             group,
             shape,
             rank,
@@ -288,13 +297,6 @@ impl Comm {
         &self.peers
     }
 
-    /// The process of a rank that messages go to or come from, if there is such a rank.
-    #[inline]
-    pub(crate) fn peer(&self, rank: u32) -> Option<Peer> {
-        let peers = self.peers();
-        (rank < peers.size()).then(|| peers.peer(rank))
-    }
-
     /// The process of a rank that messages go to.
     #[inline]
     pub(crate) fn target(&self, rank: u32) -> Result<Peer> {
@@ -369,12 +371,12 @@ impl Comm {
     /// # Errors
     /// When a member is lost.
     pub fn settle(&self) -> Result<()> {
-        let context = self.context();
-        let mut engine = self.lock();
-        engine.wait_for(WaitFor::Active(context), |engine| {
-            (!engine.is_active_in(context)).then_some(())
-        });
-        drop(engine);
+        for part in self.with_parts() {
+            let context = part.context();
+            part.lock().wait_for(WaitFor::Active(context), |engine| {
+                (!engine.is_active_in(context)).then_some(())
+            });
+        }
         self.meet_all()?;
         self.sever();
         // When it returns, all of them are severed: who dies from now on dies alone. Some may already have: they were
@@ -399,9 +401,12 @@ impl Comm {
     /// way still is not found. Answers how many of them a receive has been forgotten for, and the status that the
     /// first of those would have had.
     pub fn drop_messages(&self) -> Option<(usize, Status)> {
-        let context = self.known_context()?;
+        self.known_context()?;
         self.leave_board();
-        let (count, first) = self.lock().drop_context(context)?;
+        let dropped = self
+            .with_parts()
+            .filter_map(|part| part.lock().drop_context(part.context()));
+        let (count, first) = dropped.reduce(|(count, first), (more, _)| (count + more, first))?;
         Some((count, self.status_of(&first)))
     }
 
@@ -415,15 +420,14 @@ impl Comm {
     /// What waits for its receive, or for its message.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
-        let Some(context) = self.known_context() else {
-            return Waiting::default();
-        };
-        let (messages, bytes, receives) = self.lock().waiting(context);
-        Waiting {
-            messages,
-            bytes,
-            receives,
+        let mut all = Waiting::default();
+        for (part, context) in self.with_parts().zip(self.contexts()) {
+            let (messages, bytes, receives) = part.lock().waiting(context);
+            all.messages += messages;
+            all.bytes += bytes;
+            all.receives += receives;
         }
+        all
     }
 
     /// Runs a collective to its end.

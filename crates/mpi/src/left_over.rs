@@ -292,18 +292,22 @@ impl Process {
     pub fn standing(&self, id: RequestId) -> Option<Standing> {
         self.lock_of(id).standing(id)
     }
+}
 
-    /// Senders and tags of the messages of a context that are here and that no receive has taken; of one tag, or of all.
+impl Comm {
+    /// Senders and tags of its messages that are here and that no receive has taken; of one tag, or of all.
     #[must_use]
-    pub fn unreceived_in(&self, context: u32, tag: Option<i32>) -> Vec<(Peer, i32)> {
-        let mut engine = self.engine_of(context).lock();
-        engine.settle();
-        let all = engine.unreceived();
-        drop(engine);
-        all.iter()
-            .filter(|one| one.context == context && tag.is_none_or(|tag| tag == one.tag))
-            .map(|one| (one.from, one.tag))
-            .collect()
+    pub fn unreceived(&self, tag: Option<i32>) -> Vec<(Peer, i32)> {
+        let of_context = |context: u32| {
+            let mut engine = self.process().engine_of(context).lock();
+            engine.settle();
+            let mut all = engine.unreceived();
+            drop(engine);
+            all.retain(|one| one.context == context && tag.is_none_or(|tag| tag == one.tag));
+            all
+        };
+        let all = self.contexts().flat_map(of_context);
+        all.map(|one| (one.from, one.tag)).collect()
     }
 }
 

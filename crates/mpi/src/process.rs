@@ -359,6 +359,11 @@ impl Process {
         self.shared.counters()
     }
 
+    /// Has somebody told of the counters of each engine: now of those that are open, and of others when they are opened.
+    pub fn tell_counters(&self, tell: impl Fn(&Counters) + Send + Sync + 'static) {
+        self.engines.tell_counters(Box::new(tell));
+    }
+
     /// What all engines have counted, that of channel 0 first.
     pub fn all_counters(&self) -> impl Iterator<Item = &Counters> {
         self.engines.all().map(|engine| engine.counters())

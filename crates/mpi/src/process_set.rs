@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::comm::Comm;
 use crate::error::Result;
 use crate::group::Group;
+use crate::info::Info;
 use crate::process::Process;
 
 /// All processes that the job has started together.
@@ -40,7 +41,7 @@ impl Process {
     }
 
     /// A communicator of a group, whose members alone call this (`MPI_Comm_create_from_group`): they meet over the world, apart from
-    /// all others by a text. `None` for who is not in it.
+    /// all others by a text, with these hints. `None` for who is not in it.
     ///
     /// # Errors
     /// As for [`Comm::create_group`].
@@ -48,8 +49,9 @@ impl Process {
         self: &Arc<Self>,
         group: &Arc<Group>,
         tag: &[u8],
+        info: Option<&Info>,
     ) -> Result<Option<Arc<Comm>>> {
-        self.world().create_group(group, tag_of(tag))
+        self.world().create_from_group(group, tag_of(tag), info)
     }
 }
 

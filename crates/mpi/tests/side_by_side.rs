@@ -9,81 +9,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::inquired::Inquired;
+use common::several::{barrier, receive, send, side_by_side, side_by_side_and_over_tcp};
 use common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Fabric;
 use weft_fabric_local::Local;
-use weft_fabric_shm::{Options, Shm, Use};
-use weft_mpi::coll::{self, Members};
 use weft_mpi::waits::RankWaits;
 use weft_mpi::{Comm, ErrorClass, Process, RequestId, SendMode, Source, TagPattern, Target};
 
 /// Beyond what goes with its envelope.
 const LARGE: usize = 300_000;
-
-fn run<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
-    std::thread::scope(|scope| {
-        for endpoint in endpoints {
-            scope.spawn(move || {
-                let process = Process::new(Box::new(endpoint));
-                process.let_threads_call_at_once();
-                rank(Arc::clone(&process));
-                process.finish().unwrap();
-            });
-        }
-    });
-}
-
-/// Runs `rank` as so many ranks whose threads call at once, over fabrics of so many channels. It must end.
-fn side_by_side(ranks: u32, channels: u32, rank: impl Fn(Arc<Process>) + Send + Sync + 'static) {
-    let rank = Arc::new(rank);
-    let within = |play: Box<dyn FnOnce() + Send>| {
-        let (said, heard) = mpsc::channel();
-        let played = std::thread::spawn(move || {
-            play();
-            said.send(()).unwrap();
-        });
-        match heard.recv_timeout(Duration::from_secs(100)) {
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("it stands still"),
-            _ => played.join().unwrap(),
-        }
-    };
-    let play = Arc::clone(&rank);
-    within(Box::new(move || {
-        run(Local::group_with_channels(ranks as usize, channels), &*play);
-    }));
-    for cross_memory in [Use::Auto, Use::Off] {
-        let options = Options {
-            cross_memory,
-            ..Options::default()
-        };
-        let play = Arc::clone(&rank);
-        within(Box::new(move || {
-            let group = Shm::group_with_channels(ranks, channels, &options);
-            run(group.expect("a memory file"), &*play);
-        }));
-    }
-}
-
-fn send(comm: &Comm, to: u32, tag: i32, mut data: Vec<u8>) {
-    let buffer = over(&mut data);
-    comm.send(SendMode::Standard, buffer, Target::Rank(to), tag)
-        .unwrap();
-}
-
-fn receive(comm: &Comm, from: u32, tag: i32, length: usize) -> Vec<u8> {
-    let mut room = vec![0; length];
-    let tag = TagPattern::Exact(tag);
-    comm.recv(over(&mut room), Source::Rank(from), tag).unwrap();
-    room
-}
-
-fn barrier(comm: &Comm) {
-    comm.run(coll::barrier(&Members::of(comm)).unwrap())
-        .unwrap();
-}
 
 #[test]
 fn communicators_take_turns_among_the_channels() {
@@ -322,7 +259,7 @@ fn twenty_four_threads_do_what_they_draw() {
     let seeds = std::env::var("WEFT_SEEDS").ok();
     let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(2);
     for seed in 0..seeds {
-        side_by_side(2, 3, move |process| {
+        side_by_side_and_over_tcp(2, 3, move |process| {
             let world = process.world();
             let parents: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
             std::thread::scope(|scope| {
@@ -520,4 +457,32 @@ fn all_that_wait_in_any_engine_are_told_at_once() {
     send(&comms[0], 0, 7, vec![8; 4]);
     process.wait_any(&ids[..1]).unwrap();
     assert_eq!(rooms, [[8; 4], [9; 4]]);
+}
+
+#[test]
+fn who_hears_of_counters_hears_of_those_of_every_engine() {
+    let endpoint = Local::group_with_channels(1, 3).pop().expect("one");
+    let process = Process::new(Box::new(endpoint));
+    process.let_threads_call_at_once();
+    let world = process.world();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let _first = world.dup().unwrap();
+    let heard = Arc::clone(&told);
+    process.tell_counters(move |counters| {
+        heard
+            .lock()
+            .unwrap()
+            .push(std::ptr::from_ref(counters).addr());
+    });
+    assert_eq!(told.lock().unwrap().len(), 2, "those that are open");
+    let _others = [world.dup().unwrap(), world.dup().unwrap()];
+    let all = process
+        .all_counters()
+        .map(|counters| std::ptr::from_ref(counters).addr());
+    let mut told = told.lock().unwrap().clone();
+    told.sort_unstable();
+    let mut all: Vec<usize> = all.collect();
+    all.sort_unstable();
+    assert_eq!(told, all);
+    assert_eq!(told.len(), 3);
 }

@@ -135,13 +135,26 @@ unsafe fn detach(owner: Owner, place: *mut c_void, mut size: CountOut) -> Checke
 /// Whether the messages of a context wait in the buffer of this owner. Messages of a communicator without
 /// a buffer of its own wait in that of its session or of the process, which are not told apart.
 fn concerns(owner: Owner) -> impl Fn(u32) -> bool {
-    let apart: Vec<Owner> = match owner {
-        Owner::Comm(_) => Vec::new(),
-        Owner::Process | Owner::Session(_) => open().iter().map(|one| one.owner).collect(),
+    let is_comm = matches!(owner, Owner::Comm(_));
+    let named: Vec<u32> = match owner {
+        Owner::Comm(own) => contexts_of(own),
+        Owner::Process | Owner::Session(_) => {
+            let owners: Vec<Owner> = open().iter().map(|one| one.owner).collect();
+            let of = |owner| match owner {
+                Owner::Comm(context) => contexts_of(context),
+                Owner::Process | Owner::Session(_) => Vec::new(),
+            };
+            owners.into_iter().flat_map(of).collect()
+        }
     };
-    move |context| match owner {
-        Owner::Comm(own) => own == context,
-        Owner::Process | Owner::Session(_) => !apart.contains(&Owner::Comm(context)),
+    move |context| named.contains(&context) == is_comm
+}
+
+/// The contexts of the messages of a communicator.
+fn contexts_of(context: u32) -> Vec<u32> {
+    match state::comm_of_context(context) {
+        Some((_, comm)) => comm.contexts().collect(),
+        None => vec![context],
     }
 }
 

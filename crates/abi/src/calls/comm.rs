@@ -83,33 +83,26 @@ pub fn comm_remote_size(comm: &Comm, mut size: Out<c_int>) -> Checked<()> {
     Ok(())
 }
 
-pub fn comm_dup(comm: &Arc<Comm>, newcomm: Out<c::Comm>) -> Checked<()> {
-    duplicate(comm, None, newcomm)
+pub fn comm_dup(comm: &Arc<Comm>, mut newcomm: Out<c::Comm>) -> Checked<()> {
+    newcomm.set(k::MPI_COMM_NULL);
+    newcomm.set(publish_copy(comm.dup()?, comm)?);
+    Ok(())
 }
 
 pub fn comm_dup_with_info(
     comm: &Arc<Comm>,
     info: Option<&InfoObject>,
-    newcomm: Out<c::Comm>,
-) -> Checked<()> {
-    duplicate(comm, info, newcomm)
-}
-
-fn duplicate(
-    comm: &Arc<Comm>,
-    info: Option<&InfoObject>,
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
     newcomm.set(k::MPI_COMM_NULL);
-    newcomm.set(publish_copy(comm.dup()?, comm, info)?);
+    let info = info.map(|info| info.open().clone());
+    let copy = comm.dup_with_info(info.as_ref())?;
+    newcomm.set(publish_copy(copy, comm)?);
     Ok(())
 }
 
 /// The handle of a copy, which has the attributes of its original.
-fn publish_copy(copy: Arc<Comm>, original: &Comm, info: Option<&InfoObject>) -> Checked<c::Comm> {
-    if let Some(info) = info {
-        *copy.extras().info() = info.open().clone();
-    }
+fn publish_copy(copy: Arc<Comm>, original: &Comm) -> Checked<c::Comm> {
     let old = state::handle_of_comm(original);
     attribute::copy_all(Holder::Comm(old), original.extras(), copy.extras())?;
     publish(copy, original)
@@ -138,7 +131,10 @@ fn duplicate_later(
     newcomm.set(k::MPI_COMM_NULL);
     request.set(k::MPI_REQUEST_NULL);
     let (copy, agreement) = comm.idup()?;
-    match publish_copy(copy, comm, info) {
+    if let Some(info) = info {
+        copy.keep_info(&info.open(), false)?;
+    }
+    match publish_copy(copy, comm) {
         Ok(copy) => newcomm.set(copy),
         Err(fault) => {
             // The others go on, for whom this process takes part in the agreement.
@@ -174,12 +170,13 @@ pub fn comm_create_from_group(
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
     let world = world()?;
-    let made = state::process()?.create_from_group(group, stringtag.to_bytes())?;
-    let Some(comm) = made else {
-        newcomm.set(k::MPI_COMM_NULL);
-        return Ok(());
-    };
-    newcomm.set(publish_from_groups(comm, world, info, errhandler)?);
+    let info = info.map(|info| info.open().clone());
+    let process = state::process()?;
+    let made = process.create_from_group(group, stringtag.to_bytes(), info.as_ref())?;
+    newcomm.set(match made {
+        Some(comm) => publish_from_groups(comm, world, errhandler)?,
+        None => k::MPI_COMM_NULL,
+    });
     Ok(())
 }
 
@@ -191,12 +188,8 @@ fn world() -> Checked<&'static Arc<Comm>> {
 fn publish_from_groups(
     comm: Arc<Comm>,
     world: &Comm,
-    info: Option<&InfoObject>,
     errhandler: c::Errhandler,
 ) -> Checked<c::Comm> {
-    if let Some(info) = info {
-        *comm.extras().info() = info.open().clone();
-    }
     let handle = publish(Arc::clone(&comm), world)?;
     crate::calls::errhandler::comm_set_errhandler(&comm, errhandler)?;
     Ok(handle)
@@ -277,7 +270,10 @@ pub fn intercomm_create_from_groups(
         None
     };
     let comm = local.connect(local_leader, bridge)?;
-    newintercomm.set(publish_from_groups(comm, world, info, errhandler)?);
+    if let Some(info) = info {
+        comm.keep_info(&info.open(), false)?;
+    }
+    newintercomm.set(publish_from_groups(comm, world, errhandler)?);
     Ok(())
 }
 
@@ -423,11 +419,5 @@ pub fn comm_get_info(comm: &Comm, mut info_used: Out<c::Info>) -> Checked<()> {
 pub fn comm_set_info(comm: &Comm, info: Option<&InfoObject>) -> Checked<()> {
     let Some(info) = info else { return Ok(()) };
     let pairs = info.open().clone();
-    let mut own = comm.extras().info();
-    for key in (0..pairs.len()).filter_map(|place| pairs.key(place)) {
-        if let Some(value) = pairs.get(key)? {
-            own.set(key, value)?;
-        }
-    }
-    Ok(())
+    Ok(comm.set_info(&pairs)?)
 }

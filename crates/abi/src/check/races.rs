@@ -6,7 +6,6 @@ use super::{find_communicator, findings};
 use crate::c;
 use crate::generated::constants as k;
 use crate::handle::made::Made;
-use crate::state;
 
 /// A receive, or a probe, with these arguments is about to be made.
 #[cold]
@@ -14,11 +13,11 @@ pub fn look(call: &'static str, source: c_int, tag: c_int, comm: c::Comm) {
     if source != k::MPI_ANY_SOURCE {
         return;
     }
-    let (Some(runtime), Some(comm)) = (state::runtime(), find_communicator(comm)) else {
+    let Some(comm) = find_communicator(comm) else {
         return;
     };
     let tag = (tag != k::MPI_ANY_TAG).then_some(tag);
-    let messages = runtime.process.unreceived_in(comm.context(), tag);
+    let messages = comm.unreceived(tag);
     let Some(first) = messages.first() else {
         return;
     };

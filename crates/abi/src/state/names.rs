@@ -22,10 +22,11 @@ static NAMELESS: Mutex<Vec<(Arc<Comm>, c::Comm)>> = Mutex::new(Vec::new());
 
 /// Keeps the handle of a communicator, to find it by its context.
 pub fn register_comm(comm: &Arc<Comm>, handle: c::Comm) {
-    match comm.known_context() {
-        Some(context) => _ = open(&CONTEXTS).insert(context & !1, handle),
-        None => open(&NAMELESS).push((Arc::clone(comm), handle)),
+    if comm.known_context().is_none() {
+        return open(&NAMELESS).push((Arc::clone(comm), handle));
     }
+    let named = comm.contexts().map(|context| (context & !1, handle));
+    open(&CONTEXTS).extend(named);
 }
 
 /// The handles by context, with those whose context has become known.
@@ -43,7 +44,10 @@ fn contexts() -> MutexGuard<'static, HashMap<u32, c::Comm>> {
 
 /// Forgets a communicator.
 pub fn forget_comm(comm: &Comm) {
-    contexts().remove(&(comm.context() & !1));
+    let mut known = contexts();
+    for context in comm.contexts() {
+        known.remove(&(context & !1));
+    }
 }
 
 /// The communicator of a context.

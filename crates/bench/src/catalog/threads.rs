@@ -64,7 +64,8 @@ pub fn experiments() -> Vec<Experiment> {
                     "One rank with MPI_THREAD_MULTIPLE. Each thread sends 4 bytes to itself: windows of 32 MPI_Irecv, 32 \
                      MPI_Isend, MPI_Waitall; the content is compared. Messages of all threads over the time of all. \
                      With more ranks the threads would share the cores with those who answer.",
-                    "Nothing tells the implementation that the communicators are used by one thread each.",
+                    "Nothing tells the implementation that the communicators are used by one thread each. Hint: the one communicator \
+                     is made with mpi_assert_no_any_tag, and each thread has a tag of its own.",
                 ],
                 rate,
             )
@@ -75,7 +76,11 @@ pub fn experiments() -> Vec<Experiment> {
 fn rate(participants: &Participants, effort: Effort) -> Plan {
     let counts = effort.pick(vec![1, 2, 4, 16], vec![1, 2, 4, 8, 16, 64]);
     let mut all = Vec::new();
-    for (own, variant) in [(1, "a communicator each"), (0, "one communicator")] {
+    for (kind, variant) in [
+        ("own=1", "a communicator each"),
+        ("own=0", "one communicator"),
+        ("hint=1", "one communicator, hint"),
+    ] {
         all.extend(per_implementation(
             participants,
             variant,
@@ -87,7 +92,7 @@ fn rate(participants: &Participants, effort: Effort) -> Plan {
                         ranks: 1,
                         multiple: true,
                     },
-                    request: format!("carried threads={threads} own={own}"),
+                    request: format!("carried threads={threads} {kind}"),
                     repeat: Repeat::Timed,
                     convert: Convert::Millions(1.0),
                 };

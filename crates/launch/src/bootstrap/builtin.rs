@@ -2,7 +2,7 @@
 
 use std::io::ErrorKind;
 use std::os::fd::{OwnedFd, RawFd};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use weft_mpi::counters::Counters;
 use weft_sys::{MemoryFile, cores, descriptor, lifeline, process};
@@ -11,7 +11,7 @@ use super::control_socket::ControlSocket;
 
 use super::environment::{Names, RankEnvironment, VARIABLES};
 use super::hosts::{HostMap, name_of_this_host};
-use super::{BootstrapError, Launcher, pmi};
+use super::{BootstrapError, CounterTeller, Launcher, pmi};
 use crate::binding::parse_ranges;
 use crate::control::{Answer, Message, Told};
 use crate::inspection::counters::CounterPlaces;
@@ -32,7 +32,7 @@ pub struct Builtin {
     /// `None` if it is one of those that the job starts with.
     world: Option<World>,
     segment: Mutex<Option<OwnedFd>>,
-    control: ControlSocket,
+    control: Arc<ControlSocket>,
     /// Kept open: when its other end closes, the kernel ends us.
     _lifeline: OwnedFd,
 }
@@ -63,7 +63,7 @@ impl Builtin {
             key: None,
             world: None,
             segment: Mutex::new(Some(segment)),
-            control: ControlSocket::new(control),
+            control: Arc::new(ControlSocket::new(control)),
             _lifeline: lifeline,
         };
         let several = match environment.place {
@@ -285,9 +285,12 @@ impl Launcher for Builtin {
         self.control.tell_connected(connected);
     }
 
-    fn counters(&self, counters: &Counters) {
-        let places = CounterPlaces::new(process::id(), &counters.addresses());
-        self.control.tell(Told::Counters(places));
+    fn counters(&self) -> Option<CounterTeller> {
+        let control = Arc::clone(&self.control);
+        Some(Box::new(move |counters: &Counters| {
+            let places = CounterPlaces::new(process::id(), &counters.addresses());
+            control.tell(Told::Counters(places));
+        }))
     }
 
     fn inquires(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Counters of a rank, read out of its memory while it runs.
 //!
-//! A rank tells its launcher once where they stand. From then on it does nothing for who looks, whatever it is doing:
+//! A rank tells its launcher once where those of each of its engines stand. From then on it does nothing for who looks, whatever it is doing:
 //! the launcher, of which it descends, copies the words out of its memory. Where a kernel or a container refuses
 //! that, there are no counters to be seen, and nothing else changes.
 
@@ -15,7 +15,7 @@ const SPAN: u64 = 4096;
 /// Bytes of a counter.
 const WORD: usize = size_of::<u64>();
 
-/// Where the counters of a rank stand. *Invariant:* at least one and at most [`MOST`], within [`SPAN`] bytes.
+/// Where the counters of an engine of a rank stand. *Invariant:* at least one and at most [`MOST`], within [`SPAN`] bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "(u32, Vec<(u8, u64)>)", into = "(u32, Vec<(u8, u64)>)")]
 pub struct CounterPlaces {
@@ -42,6 +42,19 @@ pub struct CounterValues {
 }
 
 impl CounterValues {
+    /// The sums of both.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            messages_sent: self.messages_sent.wrapping_add(other.messages_sent),
+            bytes_sent: self.bytes_sent.wrapping_add(other.bytes_sent),
+            messages_received: self.messages_received.wrapping_add(other.messages_received),
+            bytes_received: self.bytes_received.wrapping_add(other.bytes_received),
+            collectives: self.collectives.wrapping_add(other.collectives),
+            sleeps: self.sleeps.wrapping_add(other.sleeps),
+        }
+    }
+
     fn add(&mut self, shown: Shown, value: u64) {
         let sum = match shown {
             Shown::MessagesSent => &mut self.messages_sent,

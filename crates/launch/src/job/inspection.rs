@@ -14,6 +14,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use weft_fabric::MOST_CHANNELS;
 use weft_mpi::waits::RankWaits;
 use weft_sys::poll::{Interest, PollFd};
 use weft_sys::socket::NotAccepted;
@@ -21,7 +22,7 @@ use weft_sys::{passing, process};
 
 use super::rank_hosts::{Event, RankHosts, WorldRank};
 use crate::control::Told;
-use crate::inspection::counters::CounterPlaces;
+use crate::inspection::counters::{CounterPlaces, CounterValues};
 use crate::inspection::process::{ProcessState, descends};
 use crate::inspection::protocol::{
     Answer, Asked, JobReport, LONGEST_QUESTION, Phase, Question, RankReport, decode, encode,
@@ -48,7 +49,8 @@ struct Row {
     /// The process that was started as this rank.
     process: u32,
     phase: Phase,
-    places: Option<CounterPlaces>,
+    /// The counters of each engine that it has told of.
+    places: Vec<CounterPlaces>,
 }
 
 impl Row {
@@ -56,7 +58,7 @@ impl Row {
         world: None,
         process: 0,
         phase: Phase::Awaited,
-        places: None,
+        places: Vec::new(),
     };
 
     /// The rank, for people.
@@ -75,8 +77,26 @@ impl Row {
 
     /// A rank may tell what it likes, and its numbers may be those of another PID namespace.
     fn told_process(&self) -> Option<u32> {
-        let told = self.places.as_ref()?.process();
+        let told = self.places.first()?.process();
         descends(told, self.process).then_some(told)
+    }
+
+    /// It has told where counters stand: of one more engine, or, as another process, of its first one.
+    fn hear_of(&mut self, places: &CounterPlaces) {
+        if (self.places.first()).is_some_and(|known| known.process() != places.process()) {
+            self.places.clear();
+        }
+        if self.places.len() < MOST_CHANNELS as usize && !self.places.contains(places) {
+            self.places.push(places.clone());
+        }
+    }
+
+    /// The sums of the counters of its engines in this process, if they can be read.
+    fn counters(&self, process: u32) -> Option<CounterValues> {
+        let places = self.places.iter();
+        let places = places.filter(|places| places.process() == process);
+        let values = places.map(CounterPlaces::read);
+        values.reduce(|sum, more| Some(sum?.plus(more?)))?
     }
 }
 
@@ -177,7 +197,7 @@ impl Inspection {
                 match told {
                     Told::Initialised if row.phase != Phase::After => row.phase = Phase::Within,
                     Told::Finalised => row.phase = Phase::After,
-                    Told::Counters(places) => row.places = Some(places.clone()),
+                    Told::Counters(places) => row.hear_of(places),
                     _ => {}
                 }
             }
@@ -215,7 +235,7 @@ impl Inspection {
             world,
             process,
             phase: Phase::Before,
-            places: None,
+            places: Vec::new(),
         };
         self.ranks.insert(rank, row);
     }
@@ -398,9 +418,7 @@ impl Inspection {
                 rank.process = row.known_process();
                 rank.state = ProcessState::look(rank.process);
                 if question != Question::Job && row.phase == Phase::Within {
-                    let places = row.places.as_ref();
-                    let places = places.filter(|places| places.process() == rank.process);
-                    rank.counters = places.and_then(CounterPlaces::read);
+                    rank.counters = row.counters(rank.process);
                 }
             }
             rank

@@ -147,21 +147,26 @@ impl Comm {
         let members: Vec<Peer> = members
             .filter(|peer| self.meeting().is_none() || peer.0 < self.process.peers())
             .collect();
-        self.lock().revoke(self.context(), &members);
+        for part in self.with_parts() {
+            part.lock().revoke(part.context(), &members);
+        }
     }
 
     /// `MPIX_Comm_is_revoked`: whether this rank has heard that it is.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
-        let mut engine = self.lock();
-        engine.look();
-        engine.is_revoked(self.context())
+        self.with_parts().any(|part| {
+            let mut engine = part.lock();
+            engine.look();
+            engine.is_revoked(part.context())
+        })
     }
 
     /// `MPIX_Comm_get_failed`: the members that this rank knows to be lost, in the order in which it heard of them.
     #[must_use]
     pub fn failed(&self) -> Group {
         let everybody = self.everybody();
+        self.hear_of_losses(&everybody);
         Group::of(self.lock().failed(Some(&everybody)))
     }
 
@@ -179,7 +184,25 @@ impl Comm {
     pub fn acknowledge_failed(&self, most: usize) -> usize {
         let everybody = self.everybody();
         let mut engine = self.lock();
-        engine.acknowledge(self.context(), Some(&everybody), most)
+        let count = engine.acknowledge(self.context(), Some(&everybody), most);
+        if self.is_divided() {
+            let acknowledged = engine.acknowledged(self.context(), Some(&everybody));
+            drop(engine);
+            for part in self.with_parts().skip(1) {
+                part.lock().acknowledge_these(part.context(), &acknowledged);
+            }
+        }
+        count
+    }
+
+    /// What the engines of its parts know of losses, its own engine knows from now on.
+    fn hear_of_losses(&self, everybody: &Group) {
+        for part in self.with_parts().skip(1) {
+            let lost = part.lock().losses(everybody);
+            let mut engine = self.lock();
+            lost.iter()
+                .for_each(|(peer, reason)| engine.hear_lost(*peer, reason));
+        }
     }
 
     /// `MPIX_Comm_agree`: the bitwise and of the flags of all members, the same at all that live, whoever dies meanwhile.
@@ -287,8 +310,8 @@ impl Comm {
 
     /// The communicator is freed: whether it is revoked does not matter any more.
     pub(super) fn forget_losses(&self) {
-        if let Some(context) = self.known_context() {
-            self.lock().forget_losses_of(context);
+        for (part, context) in self.with_parts().zip(self.contexts()) {
+            part.lock().forget_losses_of(context);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! Lost peers: who is gone and why, in the order in which that became known. Nobody comes back; but another process may
-//! get the number of one that is gone. With them what the program has said of losses: up to which of them it has
+//! get the number of one that is gone. With them what the program has said of losses: which of them it has
 //! acknowledged on a communicator, and which communicators are revoked.
 
 use weft_fabric::Peer;
@@ -22,8 +22,8 @@ pub(super) struct LostPeers {
     first: FirstPeers,
     /// Contexts of revoked communicators, the even ones.
     revoked: Vec<u32>,
-    /// Of communicators: up to which place of the list losses are acknowledged.
-    acknowledged: Vec<(u32, usize)>,
+    /// Of communicators, by their even contexts: those whose loss is acknowledged, if they are lost.
+    acknowledged: Vec<(u32, Vec<Peer>)>,
     /// Nobody is lost and nothing is revoked.
     quiet: bool,
 }
@@ -76,6 +76,9 @@ impl LostPeers {
                 *other = NOBODY;
             }
         }
+        for (_, peers) in &mut self.acknowledged {
+            peers.retain(|other| *other != peer);
+        }
     }
 
     /// A peer is lost: `error` is that of whoever needs it.
@@ -97,14 +100,20 @@ impl LostPeers {
 
     /// The lost members of a group, in the order in which that became known.
     pub(super) fn of(&self, group: Option<&Group>) -> Vec<Peer> {
-        self.members(group).map(|(_, peer)| peer).collect()
+        self.members(group).map(|(peer, _)| *peer).collect()
     }
 
-    /// The same with their places in the list.
-    fn members<'a>(&'a self, group: Option<&'a Group>) -> impl Iterator<Item = (usize, Peer)> + 'a {
-        let all = self.list.iter().enumerate();
-        all.filter(move |(_, (peer, _))| self.first.is_member(group, *peer))
-            .map(|(place, (peer, _))| (place, *peer))
+    /// The same with the reasons.
+    pub(super) fn with_reasons(&self, group: &Group) -> Vec<(Peer, String)> {
+        self.members(Some(group)).cloned().collect()
+    }
+
+    fn members<'a>(
+        &'a self,
+        group: Option<&'a Group>,
+    ) -> impl DoubleEndedIterator<Item = &'a (Peer, String)> + 'a {
+        let all = self.list.iter();
+        all.filter(move |(peer, _)| self.first.is_member(group, *peer))
     }
 
     /// Notes that a communicator is revoked; false if that is known.
@@ -152,33 +161,53 @@ impl LostPeers {
         group: Option<&Group>,
         most: usize,
     ) -> usize {
-        let wanted = self.members(group).take(most).last();
-        let until = wanted.map_or(0, |(place, _)| place + 1);
-        let until = until.max(self.acknowledged_until(context));
-        self.acknowledged
-            .retain(|(other, _)| *other != context & !1);
-        self.acknowledged.push((context & !1, until));
+        let first: Vec<Peer> = self
+            .members(group)
+            .take(most)
+            .map(|(peer, _)| *peer)
+            .collect();
+        self.acknowledge_these(context, &first);
         self.acknowledged_of(context, group).len()
     }
 
-    fn acknowledged_until(&self, context: u32) -> usize {
+    /// Acknowledges the losses of these, whether they are known yet or not.
+    pub(super) fn acknowledge_these(&mut self, context: u32, peers: &[Peer]) {
+        let context = context & !1;
+        let place = self
+            .acknowledged
+            .iter()
+            .position(|(other, _)| *other == context);
+        let place = place.unwrap_or_else(|| {
+            self.acknowledged.push((context, Vec::new()));
+            self.acknowledged.len() - 1
+        });
+        let own = &mut self.acknowledged[place].1;
+        for peer in peers {
+            if !own.contains(peer) {
+                own.push(*peer);
+            }
+        }
+    }
+
+    fn is_acknowledged(&self, context: u32, peer: Peer) -> bool {
         let mut all = self.acknowledged.iter();
         let found = all.find(|(other, _)| *other == context & !1);
-        found.map_or(0, |(_, until)| *until)
+        found.is_some_and(|(_, peers)| peers.contains(&peer))
     }
 
     /// The acknowledged losses of a communicator's group.
     pub(super) fn acknowledged_of(&self, context: u32, group: Option<&Group>) -> Vec<Peer> {
-        let until = self.acknowledged_until(context);
-        let all = self.members(group);
-        all.take_while(|(place, _)| *place < until)
-            .map(|(_, peer)| peer)
+        self.members(group)
+            .map(|(peer, _)| *peer)
+            .filter(|peer| self.is_acknowledged(context, *peer))
             .collect()
     }
 
     /// The first loss of a communicator's group that is not acknowledged there.
     pub(super) fn unacknowledged(&self, context: u32, group: Option<&Group>) -> Option<Error> {
-        self.since(self.acknowledged_until(context), group)
+        self.members(group)
+            .find(|(peer, _)| !self.is_acknowledged(context, *peer))
+            .map(error_of)
     }
 
     /// The first lost peer of a group, with the reason.
@@ -196,20 +225,9 @@ impl LostPeers {
 
     /// The error of whoever waits for anybody of a group, if all the `others` of it are lost.
     pub(super) fn error_of_all(&self, group: Option<&Group>, others: usize) -> Option<Error> {
-        let mut gone = self
-            .list
-            .iter()
-            .filter(|(peer, _)| self.first.is_member(group, *peer));
+        let mut gone = self.members(group);
         let last = gone.next_back()?;
         (gone.count() + 1 >= others).then(|| error_of(last))
-    }
-
-    /// The error of whoever waits for anybody of a group since so many were lost, if one more is.
-    fn since(&self, known: usize, group: Option<&Group>) -> Option<Error> {
-        let mut later = self.list.get(known..)?.iter();
-        later
-            .find(|(peer, _)| self.first.is_member(group, *peer))
-            .map(error_of)
     }
 }
 
@@ -233,13 +251,16 @@ mod tests {
         for peer in [5, 1, 5] {
             lose(&mut lost, peer);
         }
-        assert!(lost.since(0, None).is_some(), "one of the first");
+        let group = Group::of(vec![Peer(1), Peer(5)]);
+        lost.acknowledge(6, Some(&group), 1);
         lost.forget(Peer(5));
         assert!(lost.error_of(Peer(5)).is_none() && lost.error_of(Peer(1)).is_some());
         assert_eq!(lost.list.len(), 3);
-        let known = lost.list.len();
+        assert_eq!(lost.acknowledge(6, Some(&group), 1), 1);
+        assert!(lost.unacknowledged(6, Some(&group)).is_none());
         lose(&mut lost, 5);
-        assert!(lost.since(known, None).is_none(), "none of the first");
+        assert!(lost.unacknowledged(6, Some(&group)).is_some(), "a new one");
+        assert!(lost.unacknowledged(6, None).is_none(), "none of the first");
     }
 
     #[test]
@@ -249,11 +270,11 @@ mod tests {
         assert!(lost.is_quiet() && lost.error_of(Peer(1)).is_none());
         lose(&mut lost, 1);
         assert!(lost.error_of(Peer(1)).is_some());
-        assert!(lost.since(0, None).is_some());
-        assert!(lost.since(0, Some(&group)).is_none(), "it is no member");
-        let known = lost.list.len();
+        assert!(lost.unacknowledged(6, None).is_some());
+        let of_group = |lost: &LostPeers| lost.unacknowledged(6, Some(&group));
+        assert!(of_group(&lost).is_none(), "it is no member");
         lose(&mut lost, 2);
-        assert!(lost.since(known, Some(&group)).is_some());
+        assert!(of_group(&lost).is_some());
         assert!(lost.error_of_all(Some(&group), 2).is_none(), "one is left");
         lose(&mut lost, 4);
         assert!(lost.error_of_all(Some(&group), 2).is_some());
@@ -283,6 +304,19 @@ mod tests {
             lost.unacknowledged(8, Some(&group)).is_some(),
             "another one"
         );
+    }
+
+    #[test]
+    fn a_loss_may_be_acknowledged_before_it_is_known() {
+        let mut lost = LostPeers::new(FirstPeers(5));
+        lost.acknowledge_these(6, &[Peer(3)]);
+        assert!(lost.acknowledged_of(6, None).is_empty());
+        for peer in [4, 3] {
+            lost.note(Peer(peer), "killed");
+        }
+        assert_eq!(lost.acknowledged_of(6, None), [Peer(3)]);
+        let error = lost.unacknowledged(6, None).expect("the other one");
+        assert!(error.text().contains('4'), "{error}");
     }
 
     #[test]

@@ -127,6 +127,25 @@ impl Engine {
         self.core.lost.acknowledge(context, group, most)
     }
 
+    /// Acknowledges the losses of these, also of those that have not become known here yet.
+    pub(crate) fn acknowledge_these(&mut self, context: u32, peers: &[Peer]) {
+        self.core.lost.acknowledge_these(context, peers);
+    }
+
+    /// The lost members of a group as they are known here, with the reasons.
+    pub(crate) fn losses(&self, group: &Group) -> Vec<(Peer, String)> {
+        self.core.lost.with_reasons(group)
+    }
+
+    /// A peer is lost, as another engine of this rank knows.
+    pub(crate) fn hear_lost(&mut self, peer: Peer, reason: &str) {
+        self.core.deferred.push(Deferred::Lost {
+            peer,
+            reason: reason.to_owned(),
+        });
+        self.drain_deferred();
+    }
+
     /// What has been told already is heard of.
     fn look_for_losses(&mut self) {
         if !self.driven {

@@ -40,6 +40,7 @@ use std::time::Duration;
 use weft_fabric::{Fabric, FabricError, MOST_CHANNELS};
 use weft_fiber::WorkerId;
 
+use super::counters::Counters;
 use super::inquiry::Answers;
 use super::progress::{Guard, Shared};
 use super::request_id::RequestId;
@@ -48,12 +49,16 @@ use super::{Engine, LOOKS_BEFORE_DROPPING};
 /// How long a thread sleeps before it looks again at an engine where another one is busy.
 const A_WHILE: Duration = Duration::from_millis(1);
 
+/// Who hears of the counters of an engine.
+type CounterListener = Box<dyn Fn(&Counters) + Send + Sync>;
+
 /// The engines of one rank. See the [module page](self).
 pub(crate) struct Engines {
     // Dropped in this order: the endpoint of channel 0 is the last.
     others: [OnceLock<Arc<Shared>>; MOST_CHANNELS as usize - 1],
     first: Arc<Shared>,
-    opening: Mutex<()>,
+    /// Held while one is opened; who is told of the counters of each.
+    opening: Mutex<Option<CounterListener>>,
     /// Answers to an inquiry, as far as the engines have given them.
     pub(super) answers: Mutex<Answers>,
 }
@@ -106,7 +111,7 @@ impl Engines {
         if self.get(channel).is_some() {
             return Ok(());
         }
-        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(place) = self.others.get((channel as usize).wrapping_sub(1)) else {
             return Err(weft_fabric::no_such_channel(channel, MOST_CHANNELS));
         };
@@ -120,6 +125,9 @@ impl Engines {
         let all = Weak::clone(self.first.engines());
         let opened = Arc::new(Shared::new(fabric, first, channel, all));
         opened.lock().set(settings);
+        if let Some(tell) = &*told {
+            tell(opened.counters());
+        }
         // Nobody else opens one meanwhile.
         let _ = place.set(opened);
         for engine in self.all() {
@@ -128,6 +136,13 @@ impl Engines {
             engine.asking.has_more_to_do();
         }
         Ok(())
+    }
+
+    /// Has somebody told of the counters of each engine, also of those that are opened later.
+    pub(crate) fn tell_counters(&self, tell: CounterListener) {
+        let mut told = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        self.all().for_each(|engine| tell(engine.counters()));
+        *told = Some(tell);
     }
 
     /// Rings those who sleep in these engines.

@@ -20,12 +20,12 @@ impl Comm {
     #[inline(always)]
     #[must_use]
     pub fn send_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
-        let Some(to) = self.peer(to) else {
+        let Some(peer) = self.direct_peer(to) else {
             return false;
         };
         let context = self.context();
         let shared = self.shared();
-        shared.try_sending(move |engine| engine.send_at_once(bytes, context, to, tag))
+        shared.try_sending(move |engine| engine.send_at_once(bytes, context, peer, tag))
     }
 
     /// [`recv`](Self::recv).
@@ -41,7 +41,9 @@ impl Comm {
         let (Source::Rank(rank), TagPattern::Exact(tag)) = (from, tag) else {
             return self.recv_any_at_once(into, from, tag);
         };
-        let peer = self.peer(rank)?;
+        let Some(peer) = self.direct_peer(rank) else {
+            return self.recv_of_part_at_once(into, from, tag);
+        };
         let shared = self.shared();
         let Some(mut engine) = shared.try_by_bias() else {
             return self.recv_any_at_once(into, from, TagPattern::Exact(tag));
@@ -55,6 +57,18 @@ impl Comm {
             Next::Nothing => None,
             Next::Other => self.look_for(engine.into_guard(), into, (rank, peer), tag),
         }
+    }
+
+    /// The same of a part, if there are parts.
+    #[inline(never)]
+    fn recv_of_part_at_once(
+        &self,
+        into: (Region, SignatureCode),
+        from: Source,
+        tag: i32,
+    ) -> Option<Received> {
+        self.part_of(tag)?
+            .recv_at_once(into, from, TagPattern::Exact(tag))
     }
 
     /// The same where something else is to be looked at first, of a message from this rank.
@@ -81,8 +95,11 @@ impl Comm {
     ) -> Option<Received> {
         let peer = match from {
             Source::Null => return None,
+            Source::Any if self.is_divided() => {
+                return self.recv_of_part_at_once(into, from, tag.exact()?);
+            }
             Source::Any => None,
-            Source::Rank(rank) => Some(self.peer(rank)?),
+            Source::Rank(rank) => Some(self.direct_peer(rank)?),
         };
         let shared = self.shared();
         let mut engine = shared.try_take()?;
@@ -107,8 +124,14 @@ impl Comm {
     ) -> Option<RequestId> {
         let peer = match from {
             Source::Null => return None,
+            Source::Any if self.is_divided() => {
+                return self.irecv_of_part_at_once(into, from, tag);
+            }
             Source::Any => None,
-            Source::Rank(rank) => Some(self.peer(rank)?),
+            Source::Rank(rank) => match self.direct_peer(rank) {
+                Some(peer) => Some(peer),
+                None => return self.irecv_of_part_at_once(into, from, tag),
+            },
         };
         let shared = self.shared();
         let group = self.translation();
@@ -118,14 +141,25 @@ impl Comm {
         request
     }
 
-    /// Whether there may be messages of a source.
+    /// The same of a part, if there are parts.
+    #[inline(never)]
+    fn irecv_of_part_at_once(
+        &self,
+        into: (Region, SignatureCode),
+        from: Source,
+        tag: TagPattern,
+    ) -> Option<RequestId> {
+        self.part_of(tag.exact()?)?.irecv_at_once(into, from, tag)
+    }
+
+    /// Whether there may be messages of a source here, and not in parts.
     #[inline(always)]
     #[must_use]
     pub fn has_source(&self, from: Source) -> bool {
         match from {
             Source::Null => false,
-            Source::Any => true,
-            Source::Rank(rank) => self.peer(rank).is_some(),
+            Source::Any => !self.is_divided(),
+            Source::Rank(rank) => self.direct_peer(rank).is_some(),
         }
     }
 

@@ -23,12 +23,13 @@ impl Comm {
         to: Target,
         tag: i32,
     ) -> Result<RequestId> {
-        let context = self.context();
+        let comm = self.of_tag(tag);
+        let context = comm.context();
         let Target::Rank(rank) = to else {
-            return self.lock().keep_partitioned_nothing(context);
+            return comm.lock().keep_partitioned_nothing(context);
         };
         let to = self.target(rank)?;
-        let mut engine = self.lock();
+        let mut engine = comm.lock();
         engine.keep_partitioned_send(context, buffer, partitions, to, tag)
     }
 
@@ -43,13 +44,14 @@ impl Comm {
         from: Target,
         tag: i32,
     ) -> Result<RequestId> {
-        let context = self.context();
+        let comm = self.of_tag(tag);
+        let context = comm.context();
         let Target::Rank(rank) = from else {
-            return self.lock().keep_partitioned_nothing(context);
+            return comm.lock().keep_partitioned_nothing(context);
         };
         let from = self.target(rank)?;
-        let named = (context, self.translation());
-        let mut engine = self.lock();
+        let named = (context, comm.translation());
+        let mut engine = comm.lock();
         engine.keep_partitioned_receive(named, buffer, partitions, from, tag)
     }
 }

@@ -23,7 +23,7 @@ impl Comm {
             Target::Null => None,
             Target::Rank(rank) => Some(self.target(rank)?),
         };
-        self.keep(PersistentOperation::Send {
+        self.of_tag(tag).keep(PersistentOperation::Send {
             mode,
             buffer,
             to,
@@ -36,12 +36,13 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none.
     pub fn recv_init(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
+        let comm = self.of_receive(from, tag)?;
         let from = match from {
             Source::Null => None,
             Source::Any => Some(None),
             Source::Rank(rank) => Some(Some(self.target(rank)?)),
         };
-        self.keep(PersistentOperation::Receive {
+        comm.keep(PersistentOperation::Receive {
             buffer,
             from,
             tag: tag.exact(),

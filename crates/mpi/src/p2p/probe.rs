@@ -82,10 +82,11 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn probe(&self, from: Source, tag: TagPattern) -> Result<Status> {
-        let Some(probe) = self.probe_of(from, tag)? else {
+        let comm = self.of_receive(from, tag)?;
+        let Some(probe) = comm.probe_of(from, tag)? else {
             return Ok(Status::null());
         };
-        let outcome = wait(self.lock(), &probe, Probe::peek)?;
+        let outcome = wait(comm.lock(), &probe, Probe::peek)?;
         Ok(self.status_of(&outcome))
     }
 
@@ -94,10 +95,11 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn iprobe(&self, from: Source, tag: TagPattern) -> Result<Option<Status>> {
-        let Some(probe) = self.probe_of(from, tag)? else {
+        let comm = self.of_receive(from, tag)?;
+        let Some(probe) = comm.probe_of(from, tag)? else {
             return Ok(Some(Status::null()));
         };
-        let found = try_now(self.lock(), &probe, Probe::peek)?;
+        let found = try_now(comm.lock(), &probe, Probe::peek)?;
         Ok(found.map(|outcome| self.status_of(&outcome)))
     }
 
@@ -107,11 +109,12 @@ impl Comm {
     /// # Errors
     /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
     pub fn mprobe(&self, from: Source, tag: TagPattern) -> Result<(Option<Message>, Status)> {
-        let Some(probe) = self.probe_of(from, tag)? else {
+        let comm = self.of_receive(from, tag)?;
+        let Some(probe) = comm.probe_of(from, tag)? else {
             return Ok((None, Status::null()));
         };
-        let message = wait(self.lock(), &probe, Probe::take)?;
-        Ok(self.detached(message))
+        let message = wait(comm.lock(), &probe, Probe::take)?;
+        Ok(comm.detached(message))
     }
 
     /// `MPI_Improbe`.
@@ -123,11 +126,12 @@ impl Comm {
         from: Source,
         tag: TagPattern,
     ) -> Result<Option<(Option<Message>, Status)>> {
-        let Some(probe) = self.probe_of(from, tag)? else {
+        let comm = self.of_receive(from, tag)?;
+        let Some(probe) = comm.probe_of(from, tag)? else {
             return Ok(Some((None, Status::null())));
         };
-        let found = try_now(self.lock(), &probe, Probe::take)?;
-        Ok(found.map(|message| self.detached(message)))
+        let found = try_now(comm.lock(), &probe, Probe::take)?;
+        Ok(found.map(|message| comm.detached(message)))
     }
 
     fn detached(&self, message: Unexpected) -> (Option<Message>, Status) {

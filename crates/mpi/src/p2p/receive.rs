@@ -15,13 +15,14 @@ impl Comm {
     /// that is none; `ProcFailed` when the sender is lost.
     #[inline]
     pub fn recv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<Status> {
+        let comm = self.of_receive(from, tag)?;
         let from = match from {
             Source::Null => return self.check_usable().map(|()| Status::null()),
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
-        let (context, tag) = (self.context(), tag.exact());
-        let mut engine = self.lock();
+        let (context, tag) = (comm.context(), tag.exact());
+        let mut engine = comm.lock();
         let Some(message) = engine.take_unexpected(context, from, tag) else {
             let request = engine.start_receive(buffer, context, from, tag, self.translation())?;
             return engine.finish(request);
@@ -43,6 +44,7 @@ impl Comm {
     /// `Rank` for a rank that is none.
     #[inline]
     pub fn irecv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<RequestId> {
+        let comm = self.of_receive(from, tag)?;
         let from = match from {
             Source::Null => {
                 return self.lock().start_null_receive(self.context());
@@ -50,13 +52,13 @@ impl Comm {
             Source::Any => None,
             Source::Rank(rank) => Some(self.target(rank)?),
         };
-        let mut engine = self.lock();
+        let mut engine = comm.lock();
         engine.start_receive(
             buffer,
-            self.context(),
+            comm.context(),
             from,
             tag.exact(),
-            self.translation(),
+            comm.translation(),
         )
     }
 }

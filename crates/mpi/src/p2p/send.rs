@@ -21,13 +21,13 @@ impl Comm {
             return self.check_usable();
         };
         let to = self.target(rank)?;
-        let mut engine = self.lock();
+        let comm = self.of_tag(tag);
+        let context = comm.context();
+        let mut engine = comm.lock();
         if mode == SendMode::Buffered {
-            return engine
-                .start_buffered(buffer, self.context(), to, tag)
-                .map(drop);
+            return engine.start_buffered(buffer, context, to, tag).map(drop);
         }
-        match engine.start_send(mode, buffer, self.context(), to, tag)? {
+        match engine.start_send(mode, buffer, context, to, tag)? {
             None => Ok(()),
             Some(request) => engine.finish(request).map(drop),
         }
@@ -39,8 +39,9 @@ impl Comm {
     /// As for [`Self::send`].
     #[inline]
     pub fn isend(&self, mode: SendMode, buffer: Buffer, to: Target, tag: i32) -> Result<RequestId> {
-        let mut engine = self.lock();
-        let context = self.context();
+        let comm = self.of_tag(tag);
+        let mut engine = comm.lock();
+        let context = comm.context();
         let Target::Rank(rank) = to else {
             engine.check_usable(context)?;
             return Ok(RequestId::DONE);
@@ -68,17 +69,23 @@ impl Comm {
             Target::Null => None,
             Target::Rank(rank) => Some(self.target(rank)?),
         };
+        let (sender, receiver) = (self.of_tag(send.2), self.of_receive(receive.1, receive.2)?);
         let incoming = self.irecv(receive.0, receive.1, receive.2)?;
-        let mut engine = self.lock();
+        let mut engine = sender.lock();
+        let context = sender.context();
         let outgoing = match to {
             None => Ok(None),
-            Some(to) => engine.start_send(SendMode::Standard, send.0, self.context(), to, send.2),
+            Some(to) => engine.start_send(SendMode::Standard, send.0, context, to, send.2),
         };
         let sent = match outgoing {
             Ok(None) => Ok(()),
             Ok(Some(outgoing)) => engine.finish(outgoing).map(drop),
             Err(error) => Err(error),
         };
+        if !std::ptr::eq(sender, receiver) {
+            drop(engine);
+            engine = receiver.lock();
+        }
         if sent.is_err() {
             engine.cancel(incoming)?;
         }

@@ -3,6 +3,7 @@
 
 pub mod inquired;
 pub mod scripted;
+pub mod several;
 
 use std::sync::Arc;
 

@@ -82,13 +82,12 @@ impl PointToPoint {
     }
 
     /// Gives it hints (`MPI_Comm_set_info`); those that it has and that are not named stay. They are there for who asks, and
-    /// change nothing else.
+    /// change nothing else: what hints can change is decided [when it is made](Communicator::duplicate_with_info).
     ///
     /// # Errors
     /// None that pairs of an info object could raise.
     pub fn set_info(&self, info: &Info) -> Result<()> {
-        let mut own = self.comm().extras().info();
-        info.iter().try_for_each(|(key, value)| own.set(key, value))
+        self.comm().set_info(info)
     }
 
     /// Whether two are the same, or have the same members (`MPI_Comm_compare`).
@@ -153,11 +152,37 @@ impl Communicator {
     /// # Errors
     /// If no context is left, or a member is lost.
     pub fn duplicate(&self) -> Result<Self> {
-        let made = self.comm().dup()?;
+        Ok(self.copied(self.comm().dup()?))
+    }
+
+    /// As [`duplicate`](Self::duplicate), with hints (`MPI_Comm_dup_with_info`). If all ranks assert `mpi_assert_no_any_tag`, no rank
+    /// may receive or probe any tag, and threads that use different tags go side by side.
+    ///
+    /// ```
+    /// use weft::mpi;
+    ///
+    /// mpi::test(2, |world| {
+    ///     let mut info = mpi::Info::default();
+    ///     info.set("mpi_assert_no_any_tag", "true")?;
+    ///     let comm = world.duplicate_with_info(&info)?;
+    ///     assert_eq!(comm.info().get("mpi_assert_no_any_tag")?, Some("true"));
+    ///     comm.barrier()?;
+    ///     Ok(())
+    /// });
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`duplicate`](Self::duplicate).
+    pub fn duplicate_with_info(&self, info: &Info) -> Result<Self> {
+        Ok(self.copied(self.comm().dup_with_info(Some(info))?))
+    }
+
+    /// A copy that was made just now.
+    fn copied(&self, made: Arc<weft_mpi::Comm>) -> Self {
         // The program's code: after the collective, so that nobody waits for a rank whose copying panics.
         let attributes = self.attributes().copied();
         let state = Arc::clone(self.state());
-        Ok(Self::new(Handle::with(made, state, attributes)))
+        Self::new(Handle::with(made, state, attributes))
     }
 
     /// One communicator for each color, its ranks in the order of `key`, then of their ranks here (`MPI_Comm_split`).

@@ -121,7 +121,7 @@ impl Session {
     /// `Group` if a member of the group is none of the job's first processes; if no context is left, or a member is lost.
     pub fn communicator(&self, group: &Group, tag: &str) -> Result<Option<Communicator>> {
         let process = self.state.process();
-        let made = process.create_from_group(group.shared(), tag.as_bytes())?;
+        let made = process.create_from_group(group.shared(), tag.as_bytes(), None)?;
         let whole = |comm| Communicator::new(Handle::new(comm, Arc::clone(&self.state)));
         Ok(made.map(whole))
     }

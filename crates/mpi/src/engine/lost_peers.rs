@@ -105,13 +105,15 @@ impl LostPeers {
 
     /// The same with the reasons.
     pub(super) fn with_reasons(&self, group: &Group) -> Vec<(Peer, String)> {
-        self.members(Some(group)).cloned().collect()
+        let all = self.members(Some(group));
+        all.map(|(peer, loss)| (*peer, loss.reason.clone()))
+            .collect()
     }
 
     fn members<'a>(
         &'a self,
         group: Option<&'a Group>,
-    ) -> impl DoubleEndedIterator<Item = &'a (Peer, String)> + 'a {
+    ) -> impl DoubleEndedIterator<Item = &'a (Peer, Loss)> + 'a {
         let all = self.list.iter();
         all.filter(move |(peer, _)| self.first.is_member(group, *peer))
     }

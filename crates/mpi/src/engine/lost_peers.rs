@@ -314,7 +314,7 @@ mod tests {
         lost.acknowledge_these(6, &[Peer(3)]);
         assert!(lost.acknowledged_of(6, None).is_empty());
         for peer in [4, 3] {
-            lost.note(Peer(peer), "killed");
+            lose(&mut lost, peer);
         }
         assert_eq!(lost.acknowledged_of(6, None), [Peer(3)]);
         let error = lost.unacknowledged(6, None).expect("the other one");

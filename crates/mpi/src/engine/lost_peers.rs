@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn lose(lost: &mut LostPeers, peer: u32) {
-        let error = Error::new(ErrorClass::ProcFailed, "killed");
+        let error = Error::new(ErrorClass::ProcFailed, format!("{peer} was killed"));
         lost.note(Peer(peer), "killed", error);
     }
 

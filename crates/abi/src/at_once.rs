@@ -230,17 +230,26 @@ pub unsafe fn iprobe(
     true
 }
 
-/// The request of a call that completes one, unless it is persistent.
+/// What had ended before its call returned.
+const DONE: c::Request = pack(RequestId::DONE);
+
+/// The handle of the request of a call that completes one.
 ///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
-unsafe fn request_at(address: *const c::Request) -> Option<RequestId> {
+unsafe fn request_at(address: *const c::Request) -> Option<c::Request> {
     if address.is_null() || !state::may_end_at_once() {
         return None;
     }
     // SAFETY: as the caller promises; it is not null.
-    match unpack(unsafe { address.read_unaligned() }) {
+    Some(unsafe { address.read_unaligned() })
+}
+
+/// The request of a handle, unless it is persistent.
+#[inline(always)]
+fn ends_once(handle: c::Request) -> Option<RequestId> {
+    match unpack(handle) {
         Named::Request(id, false) => Some(id),
         Named::Request(_, true) | Named::Null | Named::Wild => None,
     }
@@ -273,22 +282,24 @@ unsafe fn set_ended(request: *mut c::Request, status: *mut c::Status, received: 
 #[inline(always)]
 pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
-    let Some(id) = (unsafe { request_at(request) }) else {
+    let Some(handle) = (unsafe { request_at(request) }) else {
         return false;
     };
-    let mut received = None;
-    if id != RequestId::DONE {
-        let Some(runtime) = state::runtime() else {
-            return false;
-        };
-        received = runtime.process.wait_at_once(id);
-        if received.is_none() {
-            return false;
-        }
+    // Before anything is taken apart: of all that is waited for, this is the least to do.
+    if handle == DONE {
+        // SAFETY: as the caller promises; `request_at` has found a request there.
+        unsafe { set_ended(request, status, None) };
+        return true;
     }
-    // SAFETY: as the caller promises; `request_at` has found a request there.
-    unsafe { set_ended(request, status, received) };
-    true
+    let (Some(id), Some(runtime)) = (ends_once(handle), state::runtime()) else {
+        return false;
+    };
+    let received = runtime.process.wait_at_once(id);
+    if received.is_some() {
+        // SAFETY: as above.
+        unsafe { set_ended(request, status, received) };
+    }
+    received.is_some()
 }
 
 /// `MPI_Test`.
@@ -299,12 +310,12 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
 pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
     let found = unsafe { request_at(request) };
-    let Some(id) = found.filter(|_| !flag.is_null()) else {
+    let Some(handle) = found.filter(|_| !flag.is_null()) else {
         return false;
     };
     let mut received = None;
-    if id != RequestId::DONE {
-        let Some(runtime) = state::runtime() else {
+    if handle != DONE {
+        let (Some(id), Some(runtime)) = (ends_once(handle), state::runtime()) else {
             return false;
         };
         received = match runtime.process.test_at_once(id) {

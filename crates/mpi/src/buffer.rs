@@ -183,6 +183,26 @@ impl Buffer {
         }
     }
 
+    /// As many of the same elements, so many bytes further on.
+    ///
+    /// # Safety
+    /// As for [`new`](Self::new), for the elements there.
+    #[must_use]
+    #[inline]
+    pub(crate) unsafe fn moved(&self, distance: isize) -> Self {
+        match self {
+            Self::Flat(region, code) => {
+                let start = region.as_ptr().wrapping_offset(distance);
+                // SAFETY: the caller promises that the elements there stay valid until the operation has ended.
+                Self::Flat(unsafe { Region::new(start, region.len()) }, *code)
+            }
+            Self::Typed(typed) => Self::Typed(TypedBuffer {
+                base: typed.base.wrapping_offset(distance),
+                ..typed.clone()
+            }),
+        }
+    }
+
     /// Address of the first byte of the first element's data; `None` if there are no data.
     #[must_use]
     #[inline]

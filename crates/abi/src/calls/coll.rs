@@ -97,18 +97,18 @@ fn contribution(send: &BufferArgument) -> Checked<Option<Buffer>> {
 /// overlaps otherwise is not looked for.
 #[inline]
 pub(super) fn ensure_apart(
-    [send_name, receive_name]: [&'static str; 2],
+    names: [&'static str; 2],
     send: &Buffer,
     receive: &Buffer,
 ) -> Checked<()> {
     match (send.first_byte(), receive.first_byte()) {
-        (Some(one), Some(other)) if one == other => Err(shared(send_name, receive_name, one)),
+        (Some(one), Some(other)) if one == other => Err(shared(names, one)),
         _ => Ok(()),
     }
 }
 
 #[cold]
-fn shared(send_name: &'static str, receive_name: &str, address: usize) -> Fault {
+fn shared([send_name, receive_name]: [&'static str; 2], address: usize) -> Fault {
     Fault::argument(
         k::MPI_ERR_BUFFER,
         send_name,
@@ -126,14 +126,18 @@ pub(super) fn ensure_apart_from_all(own: Option<&Buffer>, blocks: Option<&Blocks
     let (Some(own), Some(blocks)) = (own, blocks) else {
         return Ok(());
     };
-    (0..blocks.len()).try_for_each(|rank| ensure_apart(BUFFERS, own, blocks.block(rank)))
+    match own.first_byte() {
+        Some(address) if blocks.begin_at(address) => Err(shared(BUFFERS, address)),
+        _ => Ok(()),
+    }
 }
 
 /// The same for two lists of blocks, one with one.
 pub(super) fn ensure_blocks_apart(out: Option<&Blocks>, into: &Blocks) -> Checked<()> {
-    let Some(out) = out else { return Ok(()) };
-    (0..out.len().min(into.len()))
-        .try_for_each(|rank| ensure_apart(BUFFERS, out.block(rank), into.block(rank)))
+    match out.and_then(|out| out.beginning_with(into)) {
+        Some(address) => Err(shared(BUFFERS, address)),
+        None => Ok(()),
+    }
 }
 
 /// Whether this process is of the group that the root talks to.

@@ -28,7 +28,7 @@ pub fn allgatherv(members: &Members, send: Option<&Buffer>, receive: &Blocks) ->
     let sizes = (0..receive.len()).map(|rank| receive.bytes(rank));
     schedule.note = CollectiveNote::of_name(schedule.name)
         .of_blocks(sizes)
-        .of_elements(Some(receive.block(members.rank)));
+        .of_elements(Some(&receive.block(members.rank)));
     Ok(schedule)
 }
 
@@ -40,11 +40,18 @@ fn build(
 ) -> Result<Schedule> {
     let mut plan = Plan::new(name);
     check(name, members, send, receive)?;
-    let own = send.unwrap_or_else(|| receive.block(members.rank));
+    let in_place;
+    let own = match send {
+        Some(send) => send,
+        None => {
+            in_place = receive.block(members.rank);
+            &in_place
+        }
+    };
     let total = (0..members.size).map(|rank| receive.bytes(rank)).sum();
     if members.size == 1 {
         if send.is_some() {
-            plan.transfer(own, receive.block(0));
+            plan.transfer(own, &receive.block(0));
         }
         return plan.finish();
     }
@@ -96,7 +103,7 @@ fn flat(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, tota
         let mut offset = 0;
         for rank in 0..members.size {
             let length = receive.bytes(rank);
-            plan.fill(all.part(offset, length), receive.block(rank));
+            plan.fill(all.part(offset, length), &receive.block(rank));
             offset += length;
         }
     }
@@ -128,14 +135,14 @@ fn bruck(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks, tot
     }
     for place in 0..size {
         let block = all.part(ends[place], ends[place + 1] - ends[place]);
-        plan.fill(block, receive.block(members.after(place)));
+        plan.fill(block, &receive.block(members.after(place)));
     }
 }
 
 /// Each block goes around from rank to rank.
 fn ring(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Blocks) {
     let spans: Vec<Span> = (0..members.size)
-        .map(|rank| plan.output(receive.block(rank)))
+        .map(|rank| plan.output(&receive.block(rank)))
         .collect();
     plan.take(own, spans[members.rank]);
     around(members, plan, &spans);
@@ -190,7 +197,7 @@ fn hosts_first(members: &Members, plan: &mut Plan, own: &Buffer, receive: &Block
     if in_place.is_none() {
         plan.fence();
         for (rank, block) in levels.hosts.in_order().zip(blocks) {
-            plan.fill(block, receive.block(rank));
+            plan.fill(block, &receive.block(rank));
         }
     }
 }

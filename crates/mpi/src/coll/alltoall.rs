@@ -71,10 +71,10 @@ fn outgoing(
     let span = |rank: usize| match send {
         // Stays here.
         _ if rank == members.rank => plan.scratch(0),
-        Some(send) => plan.input(send.block(rank)),
+        Some(send) => plan.input(&send.block(rank)),
         None => {
             let copy = plan.scratch(receive.bytes(rank));
-            plan.take(receive.block(rank), copy);
+            plan.take(&receive.block(rank), copy);
             copy
         }
     };
@@ -92,13 +92,13 @@ fn pairwise(
 ) {
     let out = outgoing(members, plan, send, receive);
     if let Some(send) = send {
-        plan.transfer(send.block(members.rank), receive.block(members.rank));
+        plan.transfer(&send.block(members.rank), &receive.block(members.rank));
     }
     let into: Vec<Span> = (0..members.size)
         .map(|rank| match rank {
             // Nothing comes from here.
             rank if rank == members.rank => out[rank],
-            rank => plan.output(receive.block(rank)),
+            rank => plan.output(&receive.block(rank)),
         })
         .collect();
     for first in (1..members.size).step_by(window) {
@@ -128,7 +128,7 @@ fn bruck(
     let all = plan.scratch(size * block);
     let run = |first: usize, count: usize| all.part(first * block, count * block);
     for distance in 0..size {
-        plan.take(source.block(members.after(distance)), run(distance, 1));
+        plan.take(&source.block(members.after(distance)), run(distance, 1));
     }
     let (out, into) = (plan.scratch(size * block), plan.scratch(size * block));
     let mut step = 1;
@@ -152,7 +152,7 @@ fn bruck(
         step *= 2;
     }
     for distance in 0..size {
-        plan.fill(run(distance, 1), receive.block(members.before(distance)));
+        plan.fill(run(distance, 1), &receive.block(members.before(distance)));
     }
 }
 
@@ -175,7 +175,7 @@ fn hosts_first(
     let rows = plan.scratch(if leads { here * row } else { row });
     let own = rows.part(if leads { mine * row } else { 0 }, row);
     for (place, rank) in levels.hosts.in_order().enumerate() {
-        plan.take(source.block(rank), own.part(place * block, block));
+        plan.take(&source.block(rank), own.part(place * block, block));
     }
     if leads {
         levels.within(plan, |_, plan| {
@@ -196,7 +196,7 @@ fn hosts_first(
         plan.fence();
     }
     for (place, rank) in levels.hosts.in_order().enumerate() {
-        plan.fill(own.part(place * block, block), receive.block(rank));
+        plan.fill(own.part(place * block, block), &receive.block(rank));
     }
 }
 

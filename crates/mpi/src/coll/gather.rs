@@ -51,9 +51,9 @@ pub fn gatherv(
     flat(members, &mut plan, send, receive, root);
     let own = match receive {
         Some(receive) if members.rank == root => Some(receive.block(root)),
-        _ => send,
+        _ => send.cloned(),
     };
-    plan.note(|note| note.at(root).of_elements(own));
+    plan.note(|note| note.at(root).of_elements(own.as_ref()));
     plan.finish()
 }
 
@@ -87,11 +87,11 @@ fn flat(
 ) {
     if let (true, Some(receive)) = (members.rank == root, receive) {
         for rank in members.others() {
-            let into = plan.output(receive.block(rank));
+            let into = plan.output(&receive.block(rank));
             plan.receive(rank, into);
         }
         if let Some(send) = send {
-            plan.transfer(send, receive.block(root));
+            plan.transfer(send, &receive.block(root));
         }
     } else if let Some(send) = send {
         let from = plan.input(send);
@@ -160,11 +160,11 @@ fn hosts_first(
     };
     let ranks = levels.hosts.ranks_beside(root);
     for number in others {
-        let into = plan.output(receive.block(ranks[number]));
+        let into = plan.output(&receive.block(ranks[number]));
         levels.within(plan, |_, plan| plan.receive(number, into));
     }
     if let Some(send) = send {
-        plan.transfer(send, receive.block(root));
+        plan.transfer(send, &receive.block(root));
     }
     let others = (0..levels.hosts.count()).filter(|host| *host != levels.hosts.host(root));
     let came: Vec<(usize, Span)> = others
@@ -177,7 +177,7 @@ fn hosts_first(
     plan.fence();
     for (host, all) in came {
         for (number, rank) in levels.hosts.ranks(host).iter().enumerate() {
-            plan.fill(all.part(number * block, block), receive.block(*rank));
+            plan.fill(all.part(number * block, block), &receive.block(*rank));
         }
     }
 }
@@ -208,7 +208,7 @@ pub(super) fn deal(
     for number in skip..size {
         plan.fill(
             all.part(number * block, block),
-            receive.block((number + root) % size),
+            &receive.block((number + root) % size),
         );
     }
 }

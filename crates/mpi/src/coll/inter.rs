@@ -112,7 +112,7 @@ impl Sides {
     /// The same note with what the blocks of the root are.
     fn with_blocks(note: CollectiveNote, blocks: &Blocks) -> CollectiveNote {
         let mut all = (0..blocks.len()).map(|rank| blocks.block(rank));
-        note.of_elements(all.find(|block| block.bytes() > 0))
+        note.of_elements(all.find(|block| block.bytes() > 0).as_ref())
     }
 
     fn is_leader(&self) -> bool {

@@ -48,7 +48,7 @@ pub fn neighbour_alltoall(
     check(name, "source", neighbours.sources.len(), receive.len())?;
     let out: Vec<Span> = (0..send.len())
         .map(|place| match neighbours.destinations[place] {
-            Some(_) => plan.input(send.block(place)),
+            Some(_) => plan.input(&send.block(place)),
             None => plan.scratch(0),
         })
         .collect();
@@ -65,7 +65,7 @@ pub fn neighbour_alltoall(
 fn arrive(plan: &mut Plan, neighbours: &Neighbours, receive: &Blocks) {
     for &place in &neighbours.arrivals {
         if let Some(rank) = neighbours.sources[place] {
-            let into = plan.output(receive.block(place));
+            let into = plan.output(&receive.block(place));
             debug_assert_eq!(into.len(), receive.bytes(place));
             plan.receive(rank as usize, into);
         }

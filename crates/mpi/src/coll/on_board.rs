@@ -246,7 +246,7 @@ pub(crate) fn outline(collective: &Collective<'_>, rank: usize, size: usize) -> 
 }
 
 fn block(blocks: &Blocks, rank: usize) -> (usize, SignatureCode) {
-    (blocks.bytes(rank), blocks.block(rank).code())
+    (blocks.bytes(rank), blocks.code(rank))
 }
 
 fn described(buffer: Option<&Buffer>) -> (usize, SignatureCode) {

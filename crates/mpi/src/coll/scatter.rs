@@ -51,9 +51,9 @@ pub fn scatterv(
     flat(members, &mut plan, send, receive, root);
     let own = match send {
         Some(send) if members.rank == root => Some(send.block(root)),
-        _ => receive,
+        _ => receive.cloned(),
     };
-    plan.note(|note| note.at(root).of_elements(own));
+    plan.note(|note| note.at(root).of_elements(own.as_ref()));
     plan.finish()
 }
 
@@ -87,11 +87,11 @@ fn flat(
 ) {
     if let (true, Some(send)) = (members.rank == root, send) {
         for rank in members.others() {
-            let from = plan.input(send.block(rank));
+            let from = plan.input(&send.block(rank));
             plan.send(rank, from);
         }
         if let Some(receive) = receive {
-            plan.transfer(send.block(root), receive);
+            plan.transfer(&send.block(root), receive);
         }
     } else if let Some(receive) = receive {
         let into = plan.output(receive);
@@ -118,7 +118,7 @@ fn binomial(
         plan.fence();
     } else if let Some(send) = send {
         for number in 0..members.size {
-            plan.take(send.block(rank(number)), part(number, 1));
+            plan.take(&send.block(rank(number)), part(number, 1));
         }
     }
     for child in position.children().rev() {
@@ -165,16 +165,16 @@ fn hosts_first(
         let ranks = levels.hosts.ranks(host);
         let all = plan.scratch(ranks.len() * block);
         for (number, rank) in ranks.iter().enumerate() {
-            plan.take(send.block(*rank), all.part(number * block, block));
+            plan.take(&send.block(*rank), all.part(number * block, block));
         }
         levels.between(plan, |_, plan| plan.send(host, all));
     }
     let ranks = levels.hosts.ranks_beside(root);
     for number in others {
-        let from = plan.input(send.block(ranks[number]));
+        let from = plan.input(&send.block(ranks[number]));
         levels.within(plan, |_, plan| plan.send(number, from));
     }
     if let Some(receive) = receive {
-        plan.transfer(send.block(root), receive);
+        plan.transfer(&send.block(root), receive);
     }
 }

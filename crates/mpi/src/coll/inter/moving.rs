@@ -91,7 +91,7 @@ pub fn gather(
             sides.check_entries(name, receive.len())?;
             plan.note(|note| Sides::with_blocks(sides.with_root(note, root), receive));
             for rank in 0..sides.remote {
-                let into = plan.output(receive.block(rank));
+                let into = plan.output(&receive.block(rank));
                 plan.receive(sides.there(rank), into);
             }
         }
@@ -126,7 +126,7 @@ pub fn scatter(
             sides.check_entries(name, send.len())?;
             plan.note(|note| Sides::with_blocks(sides.with_root(note, root), send));
             for rank in 0..sides.remote {
-                let from = plan.input(send.block(rank));
+                let from = plan.input(&send.block(rank));
                 plan.send(sides.there(rank), from);
             }
         }
@@ -168,7 +168,7 @@ pub fn allgather(
     spread(&sides.local(), &mut plan, all, 0);
     if receive.whole().is_none() {
         plan.fence();
-        (0..sides.remote).for_each(|rank| plan.fill(block(rank), receive.block(rank)));
+        (0..sides.remote).for_each(|rank| plan.fill(block(rank), &receive.block(rank)));
     }
     plan.finish()
 }
@@ -187,13 +187,13 @@ pub fn alltoall(
     sides.check_entries(name, send.len())?;
     sides.check_entries(name, receive.len())?;
     for rank in 0..sides.remote {
-        let into = plan.output(receive.block(rank));
+        let into = plan.output(&receive.block(rank));
         plan.receive(sides.there(rank), into);
     }
     // Everybody begins with another one.
     for distance in 0..sides.remote {
         let rank = (sides.rank + distance) % sides.remote;
-        let from = plan.input(send.block(rank));
+        let from = plan.input(&send.block(rank));
         plan.send(sides.there(rank), from);
     }
     plan.finish()

@@ -59,11 +59,11 @@ pub(super) fn gather(
         await_all(epochs, members.size)?;
         for rank in (0..members.size).filter(|rank| *rank != root) {
             let into = receive.block(rank);
-            epochs.take(rank, (length, 0), into, (start, length))?;
+            epochs.take(rank, (length, 0), &into, (start, length))?;
         }
     }
     if let Some(send) = send {
-        copy(send, receive.block(root))?;
+        copy(send, &receive.block(root))?;
     }
     Ok(())
 }
@@ -102,12 +102,12 @@ pub(super) fn scatter(
         };
         epochs.begin(all)?;
         for rank in (0..members.size).filter(|rank| *rank != root) {
-            epochs.write((all, rank * length), send.block(rank), (start, length))?;
+            epochs.write((all, rank * length), &send.block(rank), (start, length))?;
         }
         epochs.arrive(Audience::Mine);
     }
     match (send, receive) {
-        (Some(send), Some(receive)) => copy(send.block(root), receive),
+        (Some(send), Some(receive)) => copy(&send.block(root), receive),
         _ => Ok(()),
     }
 }
@@ -124,17 +124,24 @@ pub(super) fn allgather(
     send: Option<&Buffer>,
     receive: &Blocks,
 ) -> Result<()> {
-    let own = send.unwrap_or_else(|| receive.block(members.rank));
+    let in_place;
+    let own = match send {
+        Some(send) => send,
+        None => {
+            in_place = receive.block(members.rank);
+            &in_place
+        }
+    };
     for (start, length) in slices(own.bytes(), epochs.capacity()) {
         epochs.begin(length)?;
         epochs.write((length, 0), own, (start, length))?;
         all_arrive(epochs, members.size)?;
         for rank in (0..members.size).filter(|rank| *rank != members.rank) {
             let into = receive.block(rank);
-            epochs.take(rank, (length, 0), into, (start, length))?;
+            epochs.take(rank, (length, 0), &into, (start, length))?;
         }
     }
-    send.map_or(Ok(()), |send| copy(send, receive.block(members.rank)))
+    send.map_or(Ok(()), |send| copy(send, &receive.block(members.rank)))
 }
 
 pub(super) fn alltoall(
@@ -149,13 +156,13 @@ pub(super) fn alltoall(
         let all = length * size;
         epochs.begin(all)?;
         for other in (0..size).filter(|other| *other != rank) {
-            epochs.write((all, other * length), out.block(other), (start, length))?;
+            epochs.write((all, other * length), &out.block(other), (start, length))?;
         }
         all_arrive(epochs, size)?;
         for other in (0..size).filter(|other| *other != rank) {
             let into = receive.block(other);
-            epochs.take(other, (all, rank * length), into, (start, length))?;
+            epochs.take(other, (all, rank * length), &into, (start, length))?;
         }
     }
-    send.map_or(Ok(()), |send| copy(send.block(rank), receive.block(rank)))
+    send.map_or(Ok(()), |send| copy(&send.block(rank), &receive.block(rank)))
 }

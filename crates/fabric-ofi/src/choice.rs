@@ -14,6 +14,7 @@ use weft_fabric_tcp::Listen;
 
 use crate::libfabric::infos::{Description, usable};
 use crate::libfabric::library::{Library, LibraryError};
+use crate::wire::HEADER;
 
 /// Providers for networks of their own, the better ones first.
 const HARDWARE: [&str; 6] = ["cxi", "efa", "opx", "psm3", "psm2", "verbs"];
@@ -58,6 +59,15 @@ fn base(provider: &str) -> &str {
 /// Whether a provider's descriptor tells of all news.
 pub(crate) fn tells_of_news(provider: &str) -> bool {
     !DEAF.contains(&base(provider))
+}
+
+/// Largest data part of a message over a provider. Over streams of the kernel, what is quicker copied into a message than asked
+/// for and moved without a copy (`docs/libfabric.md`); over others, with heads, what layers of libfabric send at once.
+pub(crate) fn largest_data(provider: &str) -> usize {
+    match SOFTWARE.contains(&provider) {
+        true => 64 << 10,
+        false => (16 << 10) - HEADER - weft_fabric::HEAD,
+    }
 }
 
 fn is_hardware(provider: &str) -> bool {
@@ -196,6 +206,17 @@ mod tests {
             };
             let address = chosen.internet_address().expect("of the internet");
             assert!(address.is_loopback(), "{provider}: {address}");
+        }
+    }
+
+    #[test]
+    fn messages_are_long_where_the_kernel_copies_them() {
+        for provider in SOFTWARE {
+            assert_eq!(largest_data(provider), 64 << 10);
+        }
+        for provider in ["tcp;ofi_rxm", "verbs;ofi_rxm", "efa", "sockets"] {
+            let message = largest_data(provider) + weft_fabric::HEAD + HEADER;
+            assert_eq!(message, 16 << 10, "{provider}");
         }
     }
 }

@@ -28,6 +28,7 @@ use weft_fabric_tcp::portal::Portal;
 use weft_fabric_tcp::{NetworkBell, Tcp};
 
 use crate::asked::Asked;
+use crate::choice::largest_data;
 use crate::libfabric::device::Event;
 use crate::libfabric::registration::RemoteMemory;
 use crate::liveness::Liveness;
@@ -57,6 +58,8 @@ pub struct Ofi {
     may_sleep: bool,
     liveness: Option<Liveness>,
     route: &'static str,
+    /// Largest data part of a message.
+    data: usize,
     /// For small transfers.
     scratch: Vec<u8>,
 }
@@ -79,6 +82,7 @@ impl Ofi {
             may_sleep: false,
             liveness: None,
             route: face::route(provider),
+            data: largest_data(provider),
             scratch: Vec::new(),
         }
     }

@@ -7,7 +7,7 @@ use weft_fabric_tcp::NetworkBell;
 use weft_secure::Key;
 
 use crate::card::Card;
-use crate::choice::{Extent, choose, tells_of_news};
+use crate::choice::{Extent, choose, largest_data, tells_of_news};
 use crate::endpoint::Ofi;
 use crate::libfabric::device::Device;
 use crate::libfabric::slots::Slots;
@@ -17,14 +17,17 @@ use crate::passes::Passes;
 use crate::serving::SLOTS;
 use crate::wire::HEADER;
 
-/// Largest data part of a message. With heads it is what the layers of libfabric over streams send at once.
-pub const DATA: usize = (16 << 10) - HEADER - weft_fabric::HEAD;
+/// Headers before the data part of a message.
+const HEADS: usize = HEADER + weft_fabric::HEAD;
+
+/// Bytes of all buffers for what arrives, at most.
+const RECEIVE_MEMORY: usize = 4 << 20;
 
 /// Buffers for what leaves.
 const SENDS: usize = 64;
 
-/// Buffers for what arrives, at most. What comes beyond waits at the provider, which the windows bound.
-const MOST_RECEIVES: usize = 256;
+/// Buffers for what arrives, at least. What comes beyond waits at the provider, which the windows bound.
+const FEWEST_RECEIVES: usize = 32;
 
 /// What a rank must know to be reached and to reach the others.
 #[derive(Clone, Debug)]
@@ -62,12 +65,14 @@ impl Opening {
         let opened = || -> std::result::Result<(Device, Card), String> {
             let description = choose(config.provider.as_deref(), config.extent)?;
             let provider = description.provider();
-            let receives = (config.peers as usize * WINDOW as usize).clamp(32, MOST_RECEIVES);
+            let buffer = HEADS + largest_data(&provider);
+            let wanted = config.peers as usize * WINDOW as usize;
+            let receives = wanted.clamp(FEWEST_RECEIVES, RECEIVE_MEMORY / buffer);
             let slots = Slots {
                 receives,
                 sends: SENDS,
                 transfers: SLOTS,
-                buffer: HEADER + weft_fabric::HEAD + DATA,
+                buffer,
                 peers: config.peers as usize,
             };
             let device = Device::open(description, slots, tells_of_news(&provider))?;

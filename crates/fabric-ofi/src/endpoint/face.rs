@@ -12,7 +12,6 @@ use weft_sys::clock;
 
 use super::Ofi;
 use crate::liveness::Liveness;
-use crate::opening::DATA;
 use crate::wire::Kind;
 
 /// How a provider is named to people.
@@ -43,8 +42,8 @@ impl Fabric for Ofi {
 
     fn limits(&self) -> Limits {
         Limits {
-            data: DATA,
-            bulk: DATA,
+            data: self.data,
+            bulk: self.data,
         }
     }
 
@@ -66,10 +65,10 @@ impl Fabric for Ofi {
 
     #[inline]
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
-        if data.len() > DATA {
+        if data.len() > self.data {
             return Err(FabricError::TooLong {
                 length: data.len(),
-                limit: DATA,
+                limit: self.data,
             });
         }
         if to.0 == self.mail.me() {

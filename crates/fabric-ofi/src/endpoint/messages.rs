@@ -3,7 +3,6 @@
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
 use super::Ofi;
-use super::transfers::SMALL;
 use crate::wire::{Ask, End, HEADER, Kind, Outcome};
 
 impl Ofi {
@@ -60,7 +59,7 @@ impl Ofi {
             }
             Kind::Ask => {
                 let (ask, data) = Ask::parse(body)?;
-                let small = ask.length <= SMALL as u64;
+                let small = ask.length <= self.small() as u64;
                 let carried = if ask.put && small { ask.length } else { 0 };
                 if data.len() as u64 != carried {
                     return None;

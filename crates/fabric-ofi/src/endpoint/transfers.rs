@@ -10,16 +10,18 @@ use super::Ofi;
 use crate::asked::{MOST, Transfer};
 use crate::libfabric::registration::{Access, RemoteMemory};
 use crate::links::Answer;
-use crate::opening::DATA;
 use crate::wire::{Ask, End, Kind, Outcome};
-
-/// Transfers of so many bytes travel in the message that asks or answers.
-pub(super) const SMALL: usize = DATA + HEAD - Ask::BYTES;
 
 /// How long a grant that is taken back waits for bytes on their way to somebody who does not take them.
 const REVOKING: Duration = Duration::from_secs(10);
 
 impl Ofi {
+    /// Transfers of so many bytes travel in the message that asks or answers.
+    #[inline]
+    pub(super) fn small(&self) -> usize {
+        self.data + HEAD - Ask::BYTES
+    }
+
     /// Looks for the grant that a peer asks for.
     pub(super) fn open(&mut self, from: Peer, ask: &Ask, data: Vec<u8>) {
         let request = Request {
@@ -55,7 +57,7 @@ impl Ofi {
         let answer = match opened {
             Err(tcp_wire::Outcome::Outside) => ended(Outcome::Outside),
             Err(_) => ended(Outcome::NotGranted),
-            Ok(window) if window.len() > SMALL => {
+            Ok(window) if window.len() > self.small() => {
                 let of = (Token(request.ask.token), request.writes);
                 return self
                     .serving
@@ -90,7 +92,7 @@ impl Ofi {
         if self.mail.open(peer)?.asks >= MOST {
             return Ok(Posted::Retry);
         }
-        let small = region.len() <= SMALL;
+        let small = region.len() <= self.small();
         self.scratch.clear();
         let mut registration = None;
         if !small {

@@ -183,7 +183,7 @@ void threads(struct task *task)
     size_t stride = ((size_t)round.size + 63) / 64 * 64;
     round.memory = buffer(2 * stride * (size_t)round.threads);
     mark(&round);
-    struct member *members = calloc((size_t)round.threads, sizeof *members);
+    struct member *members = calloc((unsigned)round.threads, sizeof *members);
     for (int number = 0; number < round.threads; number++)
         members[number] = (struct member){&round, number};
     double (*run)(struct round *, struct member *) = fibers ? with_fibers : with_posix_threads;

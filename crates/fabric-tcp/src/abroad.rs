@@ -1,4 +1,4 @@
-//! Abroad: a fabric with processes of other jobs beside those of its own, for each connection of two jobs a [`Tcp`] of its own.
+//! Abroad: a fabric with processes of other jobs beside those of its own, for each connection of two jobs a [`Tcp`](crate::Tcp) of its own.
 //!
 //! ```text
 //!   peer  0..first ────────────► the fabric of the job, as it was
@@ -19,7 +19,7 @@
 //! that is open when the process ends does not: who waits there for this process learns that it is gone. For that the side that
 //! accepts connects to all of the other one from the start.
 //!
-//! Tokens: those of a bridge have the highest bit set, as all of [`Tcp`], and its place at the process that grants in bits 24 to
+//! Tokens: those of a bridge have the highest bit set, as all of [`Tcp`](crate::Tcp), and its place at the process that grants in bits 24 to
 //! 31, which the table of grants does not use.
 
 mod bridge;

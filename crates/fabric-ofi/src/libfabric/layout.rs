@@ -200,7 +200,7 @@ pub struct CqOps {
         unsafe extern "C" fn(*mut FidCq, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
 }
 
-/// A completion in the format [`CQ_FORMAT_MSG`].
+/// A completion in the format [`CQ_FORMAT_MSG`](super::numbers::CQ_FORMAT_MSG).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct CqEntry {

@@ -10,7 +10,7 @@ use crate::error::Result;
 pub trait Abroad: Send + Sync {
     /// Whether other jobs can call at a port of this process.
     fn listens_at(&self, port: u32) -> bool;
-    /// Who has called at a port and was not taken yet. It [notifies](Process::notify) when somebody has.
+    /// Who has called at a port and was not taken yet. It [notifies](crate::process::Process::notify) when somebody has.
     fn take_caller(&self, port: u32) -> Option<Box<dyn Line>>;
     /// The next one to be taken.
     fn give_back(&self, port: u32, line: Box<dyn Line>);

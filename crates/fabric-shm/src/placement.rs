@@ -1,4 +1,5 @@
-//! Placement: the core on which each process was last seen awake, so that two who wait for each other on one core part.
+//! Placement: the core on which each process was last seen awake, so that two who wait for each other on one core part, and a
+//! crowd spreads over the cores.
 //!
 //! Each shows its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and until a
 //! process that was woken runs, nothing is known. One that computes may be elsewhere by now. All of it is advice: a wrong

@@ -49,8 +49,7 @@ impl RespawnableEndpoint {
     /// The process slot of a rank; of none, a slot that does not exist.
     #[inline]
     fn slot(&self, rank: Peer) -> Peer {
-        let slot = self.slots.of_rank.get(rank.index());
-        Peer(slot.copied().unwrap_or(u32::MAX))
+        self.slots.slot(rank)
     }
 
     /// An error about a process slot, as one about its rank.
@@ -76,6 +75,12 @@ impl RespawnableEndpoint {
 }
 
 impl SlotTable {
+    #[inline]
+    fn slot(&self, rank: Peer) -> Peer {
+        let slot = self.of_rank.get(rank.index());
+        Peer(slot.copied().unwrap_or(u32::MAX))
+    }
+
     /// The table of the process in slot `me`, as things stand in the segment.
     fn new(segment: Arc<Segment>, me: Peer) -> Self {
         let of_rank: Vec<u32> = (0..segment.members())
@@ -286,8 +291,9 @@ impl Fabric for RespawnableEndpoint {
     }
 
     fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
-        let slots: Vec<Peer> = peers.map(|peer| self.slot(peer)).collect();
-        self.inner.is_any_beside(&mut slots.into_iter())
+        let slots = &self.slots;
+        self.inner
+            .is_any_beside(&mut peers.map(|peer| slots.slot(peer)))
     }
 
     fn open_channel(&mut self, number: u32) -> Result<Box<dyn Fabric>> {

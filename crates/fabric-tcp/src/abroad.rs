@@ -264,9 +264,9 @@ impl Fabric for Abroad {
     }
 
     fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool> {
-        let size = self.own.peers();
+        let bridges = &self.bridges;
         self.own
-            .is_any_beside(&mut peers.filter(|peer| peer.0 < size))
+            .is_any_beside(&mut peers.filter(|peer| bridges.is_own(*peer)))
     }
 
     fn is_flushed(&mut self) -> bool {

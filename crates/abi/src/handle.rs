@@ -11,7 +11,7 @@
 //!
 //! Predefined handles are the constants of the standard, below 4096: no object is confused with them.
 //! All fits 31 bits, so that `MPI_Comm_toint` and its family are the identity. The generation lets a
-//! handle used after its end be noticed. Requests live in the table of the engine and have no second
+//! handle used after its end be noticed. What a handle says is the name of its object in the table of its kind. Requests live in the table of the engine and have no second
 //! one here.
 //!
 //! A handle may be freed while another thread is inside a call with it (MPI 5.0, section 5.1.9: what uses
@@ -21,7 +21,7 @@
 pub mod made;
 pub mod request;
 
-use weft_atomic::table::{GENERATION_BITS, INDEX_BITS, Table};
+use weft_atomic::table::{KIND_SHIFT, Table};
 
 /// Kinds of objects. Zero is none, so that no object is below 2^26.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,32 +43,8 @@ pub enum ObjectKind {
     ToolEvents = 14,
 }
 
-const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
-
-/// Packs a handle.
-#[inline]
-pub const fn pack(kind: ObjectKind, index: u32, generation: u32) -> usize {
-    let generation = generation & ((1 << GENERATION_BITS) - 1);
-    ((kind as u32) << KIND_SHIFT | generation << INDEX_BITS | index) as usize
-}
-
-/// Index and generation of a handle of a kind; `None` for anything else.
-#[inline]
-pub const fn unpack(kind: ObjectKind, handle: usize) -> Option<(u32, u32)> {
-    if handle >> KIND_SHIFT != kind as usize {
-        return None;
-    }
-    let low = handle as u32;
-    Some((
-        low & ((1 << INDEX_BITS) - 1),
-        low >> INDEX_BITS & ((1 << GENERATION_BITS) - 1),
-    ))
-}
-
 /// An object that stands in a table of its own.
 pub trait Object: Sized + 'static {
-    /// Its kind.
-    const KIND: ObjectKind;
     /// Its table.
     fn table() -> &'static Table<Self>;
 }
@@ -76,10 +52,9 @@ pub trait Object: Sized + 'static {
 macro_rules! objects {
     ($($object:ty => $kind:ident;)*) => {$(
         impl Object for $object {
-            const KIND: ObjectKind = ObjectKind::$kind;
             #[inline]
             fn table() -> &'static Table<Self> {
-                static TABLE: Table<$object> = Table::new();
+                static TABLE: Table<$object> = Table::new(ObjectKind::$kind as u8);
                 &TABLE
             }
         }
@@ -106,20 +81,17 @@ objects! {
 /// The object behind a handle, if it is live.
 #[inline]
 pub fn find<T: Object>(handle: usize) -> Option<&'static T> {
-    let (index, generation) = unpack(T::KIND, handle)?;
-    T::table().get(index, generation)
+    T::table().get(handle)
 }
 
 /// A handle for a new object; `None` when the table is full.
 pub fn insert<T: Object>(object: T) -> Option<usize> {
-    let (index, generation) = T::table().insert(object).ok()?;
-    Some(pack(T::KIND, index, generation))
+    T::table().insert(object).ok()
 }
 
 /// Ends a handle; answers whether it was live.
 pub fn remove<T: Object>(handle: usize) -> bool {
-    let removed = unpack(T::KIND, handle)
-        .is_some_and(|(index, generation)| T::table().remove(index, generation));
+    let removed = T::table().remove(handle);
     if removed {
         made::forget(handle);
     }
@@ -149,33 +121,28 @@ pub fn kind_of(handle: usize) -> Option<ObjectKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::state::InfoObject;
 
     #[test]
     fn handles_fit_31_bits_and_stay_clear_of_the_constants() {
-        let largest = pack(
-            ObjectKind::Session,
-            (1 << INDEX_BITS) - 1,
-            (1 << GENERATION_BITS) - 1,
-        );
-        let smallest = pack(ObjectKind::Comm, 0, 0);
-        assert!(
-            smallest >= 4096 && largest < 1 << 30,
-            "{smallest:#x} to {largest:#x}"
-        );
-        assert_eq!(
-            unpack(ObjectKind::Session, largest),
-            Some(((1 << INDEX_BITS) - 1, (1 << GENERATION_BITS) - 1))
-        );
-        assert_eq!(unpack(ObjectKind::Comm, largest), None);
-        assert_eq!(
-            unpack(ObjectKind::Comm, 0x101),
-            None,
-            "a predefined handle is no object"
-        );
-        assert_eq!(
-            unpack(ObjectKind::Comm, smallest | 1 << 40),
-            None,
-            "a pointer is no handle"
-        );
+        let largest = ObjectKind::ToolEvents as usize;
+        assert!((largest + 1) << KIND_SHIFT <= 1 << 30);
+        assert!((ObjectKind::Comm as usize) << KIND_SHIFT >= 4096);
+    }
+
+    #[test]
+    fn a_handle_is_that_of_its_kind_alone() {
+        let handle = insert(InfoObject::new(weft_mpi::Info::default())).expect("room");
+        assert_eq!(kind_of(handle), Some(ObjectKind::Info));
+        assert!(find::<InfoObject>(handle).is_some());
+        assert!(find::<std::sync::Arc<weft_mpi::Comm>>(handle).is_none());
+        for other in [0x101, handle | 1 << 40, handle | 1 << 63] {
+            assert!(
+                find::<InfoObject>(other).is_none(),
+                "{other:#x} is no handle"
+            );
+        }
+        assert!(remove::<InfoObject>(handle));
+        assert!(find::<InfoObject>(handle).is_none());
     }
 }

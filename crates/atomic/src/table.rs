@@ -1,20 +1,20 @@
 //! Object table that is read without a lock, where a removed object stays readable for a while.
 //!
 //! ```text
-//!   chunks: [ptr; CHUNKS] ──► [Slot; CHUNK]      a slot: stamp, object
+//!   chunks: [ptr; CHUNKS] ──► [Slot; CHUNK]      a slot: name, object       name: kind │ generation │ index
 //!
 //!            insert               remove                QUARANTINE more removals
 //!   free ───────────► occupied ───────────► quarantined ───────────────────────► free
-//!                     stamp odd             stamp even, object still in place     object dropped
+//!                     name                  name + VACANT, object still in place  object dropped
 //! ```
 //!
-//! A chunk is made when the first object needs it, and stays. The stamp of a slot is
-//! `generation * 2 + 1` while it holds an object and even otherwise; a removal moves the generation on, so
+//! A chunk is made when the first object needs it, and stays. A slot has the name of the object in it, or else of the next one,
+//! with [`VACANT`]: so one comparison tells whether a name is that of a live object of this table. A removal moves the generation on, so
 //! that an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
 //!
 //! | writer | reader |
 //! |---|---|
-//! | object written, then stamp stored, Release (`SYNC table.insert`) | stamp loaded, Acquire |
+//! | object written, then name stored, Release (`SYNC table.insert`) | name loaded, Acquire |
 //! | chunk filled, then its address stored, Release (`SYNC table.chunk`) | address loaded, Acquire |
 //!
 //! # Safety
@@ -35,7 +35,7 @@ use std::ptr;
 use std::sync::PoisonError;
 
 use crate::types::{Mutex, MutexGuard};
-use crate::{AtomicPtr, AtomicU32, Ordering, UnsafeCell};
+use crate::{AtomicPtr, AtomicUsize, Ordering, UnsafeCell};
 
 /// Bits of the index of a slot; few where a tool looks at every step.
 pub const INDEX_BITS: u32 = if cfg!(loom) {
@@ -47,6 +47,13 @@ pub const INDEX_BITS: u32 = if cfg!(loom) {
 };
 /// Bits of the generation of a slot.
 pub const GENERATION_BITS: u32 = 6;
+/// From this bit on a name says the kind of its table.
+pub const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
+
+const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
+const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << INDEX_BITS;
+/// Of a slot without a live object.
+const VACANT: usize = 1 << (usize::BITS - 1);
 
 const CHUNK_BITS: u32 = INDEX_BITS / 2;
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -56,12 +63,19 @@ const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
 pub const QUARANTINE: usize = if cfg!(loom) { 1 } else { 64 };
 
 struct Slot<T> {
-    stamp: AtomicU32,
+    name: AtomicUsize,
     object: UnsafeCell<MaybeUninit<T>>,
 }
 
-/// A table of objects, each named by its index and generation.
+/// The name after this one in the same slot.
+const fn next(name: usize) -> usize {
+    let generation = name.wrapping_add(1 << INDEX_BITS) & GENERATION_MASK;
+    name & !GENERATION_MASK | generation
+}
+
+/// A table of objects, each named by the table's kind, its generation and its index.
 pub struct Table<T> {
+    kind: u8,
     chunks: [AtomicPtr<Slot<T>>; CHUNKS],
     writers: Mutex<Writers>,
 }
@@ -93,15 +107,12 @@ unsafe impl<T: Send + Sync> Sync for Table<T> {}
 unsafe impl<T: Send> Send for Table<T> {}
 
 impl<T> Table<T> {
-    /// An empty table.
+    /// An empty table, whose names say this kind.
     #[cfg(not(loom))]
     #[must_use]
-    #[expect(
-        clippy::new_without_default,
-        reason = "a table is a static; `new` is const"
-    )]
-    pub const fn new() -> Self {
+    pub const fn new(kind: u8) -> Self {
         Self {
+            kind,
             chunks: [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS],
             writers: Mutex::new(Writers::new()),
         }
@@ -109,39 +120,41 @@ impl<T> Table<T> {
 
     /// An empty table. Types of loom cannot be made at compile time.
     #[cfg(loom)]
-    #[expect(clippy::new_without_default, reason = "as above")]
-    pub fn new() -> Self {
+    pub fn new(kind: u8) -> Self {
         Self {
+            kind,
             chunks: std::array::from_fn(|_| AtomicPtr::new(ptr::null_mut())),
             writers: Mutex::new(Writers::new()),
         }
     }
 
+    /// The slot of a name; that of another one if the name is not of this table.
     #[inline]
-    fn slot(&self, index: u32) -> Option<&Slot<T>> {
+    fn slot(&self, name: usize) -> Option<&Slot<T>> {
+        let index = name & INDEX_MASK;
         // SYNC table.chunk
         let chunk = self
             .chunks
-            .get(index as usize >> CHUNK_BITS)?
+            .get(index >> CHUNK_BITS)?
             .load(Ordering::Acquire);
         if chunk.is_null() {
             return None;
         }
         // SAFETY: a chunk has CHUNK slots and is freed by dropping the table only; the mask keeps
         // inside it.
-        Some(unsafe { &*chunk.add(index as usize & (CHUNK - 1)) })
+        Some(unsafe { &*chunk.add(index & (CHUNK - 1)) })
     }
 
-    /// The object of that generation at that index. How long the reference may be used is said at the
+    /// The object of that name, if it is a live one of this table. How long the reference may be used is said at the
     /// head of the module.
     #[inline]
-    pub fn get(&self, index: u32, generation: u32) -> Option<&T> {
-        let slot = self.slot(index)?;
+    pub fn get(&self, name: usize) -> Option<&T> {
+        let slot = self.slot(name)?;
         // SYNC table.insert
-        if slot.stamp.load(Ordering::Acquire) != generation << 1 | 1 {
+        if slot.name.load(Ordering::Acquire) != name || name & VACANT != 0 {
             return None;
         }
-        // SAFETY: the stamp says that the object has been written. It stays in place, unwritten, until it
+        // SAFETY: the slot has the name without VACANT, so the object has been written. It stays in place, unwritten, until it
         // leaves the quarantine, as the head of the module says.
         Some(
             slot.object
@@ -149,11 +162,11 @@ impl<T> Table<T> {
         )
     }
 
-    /// Puts an object in; answers its index and generation.
+    /// Puts an object in; answers its name.
     ///
     /// # Errors
     /// The object, when the table is full.
-    pub fn insert(&self, object: T) -> Result<(u32, u32), T> {
+    pub fn insert(&self, object: T) -> Result<usize, T> {
         let mut writers = self.lock();
         let index = match writers.free.pop() {
             Some(index) => index,
@@ -170,24 +183,25 @@ impl<T> Table<T> {
                 index
             }
         };
-        let Some(slot) = self.slot(index) else {
+        let Some(slot) = self.slot(index as usize) else {
             drop(writers);
             return Err(object);
         };
-        let generation = slot.stamp.load(Ordering::Relaxed) >> 1;
+        let name = slot.name.load(Ordering::Relaxed) & !VACANT;
         // SAFETY: the slot is free: never used, or its object has left the quarantine; the lock keeps
         // other writers away.
         slot.object
             .with_mut(|content| unsafe { (*content).write(object) });
         // SYNC table.insert
-        slot.stamp.store(generation << 1 | 1, Ordering::Release);
-        Ok((index, generation))
+        slot.name.store(name, Ordering::Release);
+        Ok(name)
     }
 
     fn add_chunk(&self, chunk_index: usize) {
-        let chunk: Box<[Slot<T>]> = (0..CHUNK)
-            .map(|_| Slot {
-                stamp: AtomicU32::new(0),
+        let first = (self.kind as usize) << KIND_SHIFT | chunk_index << CHUNK_BITS;
+        let chunk: Box<[Slot<T>]> = (first..first + CHUNK)
+            .map(|name| Slot {
+                name: AtomicUsize::new(name | VACANT),
                 object: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
@@ -197,18 +211,17 @@ impl<T> Table<T> {
 
     /// Takes an object out; answers whether it was there. It is dropped when as many others as the
     /// quarantine holds have been removed after it, in the call that removes the last of them.
-    pub fn remove(&self, index: u32, generation: u32) -> bool {
+    pub fn remove(&self, name: usize) -> bool {
         let mut writers = self.lock();
-        let Some(slot) = self.slot(index) else {
+        let Some(slot) = self.slot(name) else {
             return false;
         };
-        if slot.stamp.load(Ordering::Relaxed) != generation << 1 | 1 {
+        if slot.name.load(Ordering::Relaxed) != name || name & VACANT != 0 {
             return false;
         }
-        let next = (generation + 1) & ((1 << GENERATION_BITS) - 1);
         // Publishes nothing: a reader that sees it turns away.
-        slot.stamp.store(next << 1, Ordering::Relaxed);
-        writers.quarantine.push_back(index);
+        slot.name.store(next(name) | VACANT, Ordering::Relaxed);
+        writers.quarantine.push_back((name & INDEX_MASK) as u32);
         let oldest = if writers.quarantine.len() > QUARANTINE {
             self.release_oldest(&mut writers)
         } else {
@@ -230,7 +243,7 @@ impl<T> Table<T> {
 
     /// Moves the object of a quarantined slot out.
     fn take_object(&self, index: u32) -> Option<T> {
-        let slot = self.slot(index)?;
+        let slot = self.slot(index as usize)?;
         // SAFETY: the slot was in the quarantine, so it holds an object, which nobody reads any more by
         // the promise at the head of the module. Its index has been taken from the quarantine under the
         // lock, so the object is moved out once.
@@ -256,8 +269,8 @@ impl<T> Drop for Table<T> {
         }
         for index in 0..used {
             let occupied = self
-                .slot(index)
-                .is_some_and(|slot| slot.stamp.load(Ordering::Relaxed) & 1 == 1);
+                .slot(index as usize)
+                .is_some_and(|slot| slot.name.load(Ordering::Relaxed) & VACANT == 0);
             if occupied {
                 drop(self.take_object(index));
             }
@@ -282,40 +295,42 @@ mod tests {
 
     #[test]
     fn a_freed_slot_is_noticed() {
-        let table = Table::new();
-        let (index, generation) = table.insert("first").unwrap();
-        assert_eq!(table.get(index, generation), Some(&"first"));
-        assert!(table.remove(index, generation));
-        assert_eq!(table.get(index, generation), None);
-        assert!(
-            !table.remove(index, generation),
-            "a second removal has no effect"
-        );
+        let table = Table::new(3);
+        let name = table.insert("first").unwrap();
+        assert_eq!(table.get(name), Some(&"first"));
+        assert!(table.remove(name));
+        assert_eq!(table.get(name), None);
+        assert_eq!(table.get(next(name) | VACANT), None, "what the slot says");
+        assert!(!table.remove(name), "a second removal has no effect");
         for _ in 0..QUARANTINE {
-            let (other, later) = table.insert("another").unwrap();
-            assert_ne!(other, index, "the slot is not used again yet");
-            table.remove(other, later);
+            let other = table.insert("another").unwrap();
+            assert_ne!(
+                other & INDEX_MASK,
+                name & INDEX_MASK,
+                "the slot is not used again yet"
+            );
+            table.remove(other);
         }
-        let (again, later) = table.insert("second").unwrap();
+        let again = table.insert("second").unwrap();
         assert_eq!(
-            (again, table.get(index, generation)),
-            (index, None),
+            (again, table.get(name)),
+            (next(name), None),
             "the slot is used again under another name"
         );
-        assert_eq!(table.get(again, later), Some(&"second"));
+        assert_eq!(table.get(again), Some(&"second"));
     }
 
     /// A call that is under way keeps its object when the handle is freed and others are made.
     #[test]
     fn a_live_reference_outlasts_removal_and_insertion() {
-        let table = Table::new();
-        let (index, generation) = table.insert("first".to_owned()).unwrap();
-        let held = table.get(index, generation).unwrap();
-        assert!(table.remove(index, generation));
+        let table = Table::new(3);
+        let name = table.insert("first".to_owned()).unwrap();
+        let held = table.get(name).unwrap();
+        assert!(table.remove(name));
         for _ in 0..QUARANTINE - 1 {
-            let (index, generation) = table.insert("another".to_owned()).unwrap();
+            let name = table.insert("another".to_owned()).unwrap();
             assert_eq!(held, "first");
-            assert!(table.remove(index, generation));
+            assert!(table.remove(name));
         }
         table.insert("last".to_owned()).unwrap();
         assert_eq!(held, "first");
@@ -324,19 +339,18 @@ mod tests {
     #[test]
     fn readers_beside_a_writer_see_whole_objects() {
         let rounds = if cfg!(miri) { 40 } else { 10_000 };
-        let table = Arc::new(Table::<Box<(u64, u64)>>::new());
-        let name = Arc::new(crate::AtomicU64::new(u64::MAX));
+        let table = Arc::new(Table::<Box<(u64, u64)>>::new(3));
+        let name = Arc::new(crate::AtomicUsize::new(usize::MAX));
         let readers: Vec<_> = (0..2)
             .map(|_| {
                 let (table, name) = (Arc::clone(&table), Arc::clone(&name));
                 std::thread::spawn(move || {
                     loop {
-                        let packed = name.load(Ordering::Acquire);
-                        if packed == 0 {
+                        let looked_for = name.load(Ordering::Acquire);
+                        if looked_for == 0 {
                             return;
                         }
-                        let (index, generation) = ((packed >> 32) as u32, packed as u32 & 0xff);
-                        if let Some(object) = table.get(index, generation) {
+                        if let Some(object) = table.get(looked_for) {
                             assert_eq!(object.0, !object.1);
                         }
                         std::thread::yield_now();
@@ -347,16 +361,13 @@ mod tests {
         // Fewer removals between two stores than the quarantine holds: a reader that has just looked a
         // name up keeps the promise.
         for round in 0..rounds {
-            let (index, generation) = table.insert(Box::new((round, !round))).unwrap();
-            name.store(
-                u64::from(index) << 32 | 1 << 16 | u64::from(generation),
-                Ordering::Release,
-            );
+            let inserted = table.insert(Box::new((round, !round))).unwrap();
+            name.store(inserted, Ordering::Release);
             if round % 8 == 0 {
                 std::thread::yield_now();
             }
             if round < QUARANTINE as u64 {
-                assert!(table.remove(index, generation));
+                assert!(table.remove(inserted));
             }
         }
         name.store(0, Ordering::Release);
@@ -367,23 +378,28 @@ mod tests {
 
     #[test]
     fn objects_beyond_a_chunk() {
-        let table = Table::new();
+        let table = Table::new(3);
         let names: Vec<_> = (0..3 * CHUNK)
             .map(|number| table.insert(number).unwrap())
             .collect();
-        for (number, (index, generation)) in names.iter().enumerate() {
-            assert_eq!(table.get(*index, *generation), Some(&number));
+        for (number, name) in names.iter().enumerate() {
+            assert_eq!(table.get(*name), Some(&number));
         }
-        assert_eq!(table.get(1 << 19, 0), None, "a chunk that is not there");
+        let far = 3 << KIND_SHIFT | 1 << (INDEX_BITS - 1);
+        assert_eq!(table.get(far), None, "a chunk that is not there");
+        let other_kind = names[7] ^ 1 << KIND_SHIFT;
+        assert_eq!(table.get(other_kind), None, "a name of another table");
+        assert_eq!(table.get(names[7] | 1 << 40), None, "no name at all");
+        assert!(!table.remove(other_kind));
     }
 
     #[test]
     fn removed_objects_are_dropped_in_the_end() {
-        let table = Table::new();
+        let table = Table::new(3);
         let probe = Arc::new(());
         for _ in 0..10 * QUARANTINE {
-            let (index, generation) = table.insert(Arc::clone(&probe)).unwrap();
-            assert!(table.remove(index, generation));
+            let name = table.insert(Arc::clone(&probe)).unwrap();
+            assert!(table.remove(name));
         }
         assert_eq!(Arc::strong_count(&probe), 1 + QUARANTINE);
         let _live = table.insert(Arc::clone(&probe)).unwrap();
@@ -398,30 +414,35 @@ mod tests {
         impl Drop for Caller {
             fn drop(&mut self) {
                 if let Some(table) = self.0.take().and_then(|table| table.upgrade()) {
-                    let (index, generation) = table.insert(Self(None)).ok().expect("room");
-                    table.remove(index, generation);
+                    let name = table.insert(Self(None)).ok().expect("room");
+                    table.remove(name);
                 }
             }
         }
-        let table = Arc::new(Table::new());
+        let table = Arc::new(Table::new(3));
         for _ in 0..2 * QUARANTINE {
             let caller = Caller(Some(Arc::downgrade(&table)));
-            let (index, generation) = table.insert(caller).ok().expect("room");
-            assert!(table.remove(index, generation));
+            let name = table.insert(caller).ok().expect("room");
+            assert!(table.remove(name));
         }
     }
 
     #[test]
     fn a_full_table_hands_the_object_back() {
-        let table = Table::new();
-        for number in 0..1u32 << INDEX_BITS {
+        let table = Table::new(3);
+        let first = table.insert(0).unwrap();
+        for number in 1..1u32 << INDEX_BITS {
             table.insert(number).unwrap();
         }
         assert_eq!(table.insert(7), Err(7));
-        for index in 0..=QUARANTINE as u32 {
-            assert!(table.remove(index, 0));
+        for index in 0..=QUARANTINE {
+            assert!(table.remove(first + index));
         }
-        assert_eq!(table.insert(8), Ok((0, 1)), "the first of them is free");
+        assert_eq!(
+            table.insert(8),
+            Ok(next(first)),
+            "the first of them is free"
+        );
         assert_eq!(table.insert(9), Err(9), "the others wait in the quarantine");
     }
 }
@@ -457,19 +478,19 @@ mod models {
     #[test]
     fn a_reader_beside_removal_and_insertion() {
         loom::model(|| {
-            let table = Arc::new(Table::new());
-            let (index, generation) = table.insert(Watched::new(7)).ok().expect("room");
+            let table = Arc::new(Table::new(3));
+            let name = table.insert(Watched::new(7)).ok().expect("room");
             let reader = {
                 let table = table.clone();
                 loom::thread::spawn(move || {
-                    if let Some(object) = table.get(index, generation) {
+                    if let Some(object) = table.get(name) {
                         assert_eq!(object.read(), 7);
                     }
                 })
             };
-            assert!(table.remove(index, generation));
-            let (other, later) = table.insert(Watched::new(8)).ok().expect("room");
-            let found = table.get(other, later).map(Watched::read);
+            assert!(table.remove(name));
+            let other = table.insert(Watched::new(8)).ok().expect("room");
+            let found = table.get(other).map(Watched::read);
             assert_eq!(found, Some(8));
             reader.join().unwrap();
         });
@@ -479,7 +500,7 @@ mod models {
     #[test]
     fn an_inserted_object_is_seen_whole() {
         loom::model(|| {
-            let table = Arc::new(Table::new());
+            let table = Arc::new(Table::new(3));
             let inserting = {
                 let table = table.clone();
                 loom::thread::spawn(move || {
@@ -490,8 +511,8 @@ mod models {
                 })
             };
             for index in 0..3 {
-                if let Some(object) = table.get(index, 0) {
-                    assert_eq!(object.read(), index + 1);
+                if let Some(object) = table.get(3 << KIND_SHIFT | index) {
+                    assert_eq!(object.read(), index as u32 + 1);
                 }
             }
             inserting.join().unwrap();
@@ -502,13 +523,13 @@ mod models {
     #[test]
     fn an_object_is_removed_once() {
         loom::model(|| {
-            let table = Arc::new(Table::new());
-            let (index, generation) = table.insert(Watched::new(7)).ok().expect("room");
+            let table = Arc::new(Table::new(3));
+            let name = table.insert(Watched::new(7)).ok().expect("room");
             let other = {
                 let table = table.clone();
-                loom::thread::spawn(move || table.remove(index, generation))
+                loom::thread::spawn(move || table.remove(name))
             };
-            let here = table.remove(index, generation);
+            let here = table.remove(name);
             let there = other.join().unwrap();
             assert!(here != there);
         });

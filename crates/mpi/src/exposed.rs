@@ -245,8 +245,8 @@ impl Exposed {
     /// As [`Self::combine_piece`] of few elements. False, and nothing done, if another has the lock, if elements are combined
     /// without it, or if they do not lie within.
     #[inline]
-    pub(crate) fn try_combine_few(&self, at: i64, combine: &Combine, operand: &Region) -> bool {
-        let Some(part) = self.span(at, operand.len()) else {
+    pub(crate) fn try_combine_few(&self, at: usize, combine: &Combine, operand: &Region) -> bool {
+        let Some(part) = self.region.part(at, operand.len()) else {
             return false;
         };
         if !self.lock.is_for_all() || operand.len() > PIECE {

@@ -116,15 +116,18 @@ pub fn list() -> Vec<(Thing, Made)> {
 
 #[cfg(test)]
 mod tests {
+    use weft_atomic::table::KIND_SHIFT;
+
     use super::*;
 
     #[test]
     fn what_is_freed_or_predefined_is_not_listed() {
         let count = |call| list().iter().filter(|(_, made)| made.call == call).count();
-        let handle = super::super::pack(ObjectKind::Info, 7, 3);
+        let [handle, failed] =
+            [7, 8].map(|index| (ObjectKind::Info as usize) << KIND_SHIFT | index);
         for (code, handle) in [
             (MPI_SUCCESS, handle),
-            (1, super::super::pack(ObjectKind::Info, 8, 3)),
+            (1, failed),
             (MPI_SUCCESS, crate::generated::constants::MPI_INFO_NULL.0),
         ] {
             // SAFETY: a variable.

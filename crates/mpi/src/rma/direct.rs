@@ -42,20 +42,18 @@ pub struct TargetElement {
 impl Window {
     /// The memory of a member, if an operation on it can be carried out at once, and the byte of a displacement there.
     #[inline(always)]
-    fn place(&self, rank: u32, displacement: i64) -> Option<(&Exposed, i64)> {
+    fn place(&self, rank: u32, displacement: i64) -> Option<(&Exposed, usize)> {
         let member = self.targets.get(rank as usize)?;
+        let at = member.byte_at(displacement)?;
         let exposed = member.attached()?;
-        if displacement < 0 || !self.epoch.is_ready(rank) {
-            return None;
-        }
-        Some((exposed, displacement.checked_mul(member.unit())?))
+        self.epoch.is_ready(rank).then_some((exposed, at))
     }
 
     /// The bytes of a member's memory from a displacement, if an operation on them can be carried out at once.
     #[inline(always)]
     fn bytes_at(&self, rank: u32, displacement: i64, bytes: usize) -> Option<Region> {
         let (exposed, at) = self.place(rank, displacement)?;
-        exposed.span(at, bytes)
+        exposed.region().part(at, bytes)
     }
 
     /// `MPI_Put` of few bytes that lie together, to bytes that do, if that can be done at once, without calling any function.
@@ -115,7 +113,9 @@ impl Window {
         if length != bytes {
             return None;
         }
-        exposed.span(base.checked_add(offset as i64)?, length)
+        exposed
+            .region()
+            .part(base.checked_add_signed(offset)?, length)
     }
 
     /// Puts, if that can be done at once. Whether it was done.
@@ -221,9 +221,6 @@ impl Window {
         let Some((exposed, at)) = self.place(target.rank, target.displacement) else {
             return false;
         };
-        let Ok(at) = usize::try_from(at) else {
-            return false;
-        };
         if operation.only_reads() {
             self.stores.drain();
         }
@@ -242,9 +239,6 @@ impl Window {
             return false;
         }
         let Some((exposed, at)) = self.place(target.rank, target.displacement) else {
-            return false;
-        };
-        let Ok(at) = usize::try_from(at) else {
             return false;
         };
         let stored = exposed.try_swap_word(at, target.basic.size(), sides);

@@ -107,6 +107,8 @@ pub(super) struct SharedPlace {
 pub(super) struct Target {
     size: u64,
     unit: i64,
+    /// The largest displacement within its memory.
+    last: u64,
     /// Where its memory is, if this rank shares it.
     shared: Option<SharedPlace>,
     /// Its own block, which begins with its lock words, if this rank shares it.
@@ -129,6 +131,7 @@ impl Target {
         Self {
             size: of.size,
             unit: of.unit,
+            last: of.size.checked_div(of.unit.cast_unsigned()).unwrap_or(0),
             shared,
             block,
             portal: of.token,
@@ -159,6 +162,16 @@ impl Target {
     #[inline]
     pub(super) fn unit(&self) -> i64 {
         self.unit
+    }
+
+    /// The byte of its memory that a displacement names, if it lies within or at the end of it. In a dynamic window, whose memory comes
+    /// later, only 0 does.
+    #[inline(always)]
+    pub(super) fn byte_at(&self, displacement: i64) -> Option<usize> {
+        let displacement = displacement.cast_unsigned();
+        // What is no more than the last one is no more than the size in bytes.
+        let within = displacement <= self.last;
+        within.then(|| displacement.wrapping_mul(self.unit.cast_unsigned()) as usize)
     }
 
     /// The grant of its memory.

@@ -14,7 +14,7 @@
 //!
 //! | type | what it owns |
 //! |---|---|
-//! | [`Requests`], [`Request`](request::Request) | the table of requests; one request's life |
+//! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending) | the table of requests; one request's life; that of a send |
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Looking`] | the receive of a call that is looking, which no table knows |
 //! | [`Pulls`] | rendezvous transfers under way |
@@ -56,6 +56,7 @@ mod inquiry;
 pub(crate) mod left_over;
 mod loss;
 mod lost_peers;
+mod misfit;
 mod mismatch_places;
 mod on_complete;
 pub(crate) mod one_sided;
@@ -77,6 +78,7 @@ mod request_id;
 mod requests;
 mod runs;
 pub mod schedule;
+mod sending;
 mod side_by_side;
 mod start;
 mod status;

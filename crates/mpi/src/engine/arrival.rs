@@ -8,8 +8,9 @@ use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::one_sided::OneSidedHead;
-use super::request::{Answer, PieceTaken};
+use super::request::PieceTaken;
 use super::request_id::RequestId;
+use super::sending::Answer;
 use super::unexpected::Unexpected;
 use crate::error::Error;
 

@@ -7,8 +7,8 @@ use weft_fabric::{Head, Peer, Posted, Region};
 
 use super::Engine;
 use super::pieces::Pieces;
-use super::request::AfterLeaving;
 use super::request_id::RequestId;
+use super::sending::AfterLeaving;
 use super::windows::Windows;
 use crate::buffer;
 use crate::error::Error;

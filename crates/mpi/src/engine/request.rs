@@ -4,7 +4,7 @@
 //!   Inactive ──start──► Active ──complete──► Complete ──taken──► Free, or Inactive if persistent
 //! ```
 //!
-//! What it does is its *work*: a send or a receive with a life of its own ([`SendState`], [`Receiving`]), or a
+//! What it does is its *work*: a send or a receive with a life of its own ([`Sending`], [`Receiving`]), or a
 //! collective, whose steps are elsewhere. All transitions are methods of [`Request`].
 
 use std::mem::{forget, replace, take};
@@ -14,13 +14,13 @@ use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
 use super::at_once::Received;
-use super::collective_mismatch;
 use super::envelope::{Envelope, MessageKind};
+use super::misfit::{does_not_fit, truncated};
 use super::on_complete::{OnComplete, PersistentOperation};
-use super::protocol::Protocol;
+use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
 use crate::buffer::{self, Buffer};
-use crate::error::{Error, ErrorClass};
+use crate::error::Error;
 use crate::group::Group;
 use crate::memory;
 
@@ -78,9 +78,7 @@ impl Work {
                 matches!(buffer, Buffer::Typed(_))
                     || matches!(state, Receiving::Moving(Some(_)) | Receiving::Pieces(_))
             }
-            Self::Send(sending) => {
-                !matches!(sending.kept, Kept::Nothing | Kept::Lent(Buffer::Flat(..)))
-            }
+            Self::Send(sending) => sending.owns(),
         }
     }
 }
@@ -140,145 +138,6 @@ pub(super) enum PieceTaken {
     GoesOn,
     /// The receive is to be completed.
     Ends,
-}
-
-/// How far a send is.
-///
-/// ```text
-///   Queued ──► (complete)                               eager
-///   Queued ──► Unanswered ──► Answered ──► (complete)   synchronous, rendezvous
-///   HeldBack ──► Queued ──► Unanswered ──► …            rendezvous, once the receiver has room to be told of it
-///                   └───────► Asked ──► Leaving ──► (complete)   in pieces
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum SendState {
-    /// The receiver was not told of it yet; nothing is granted.
-    HeldBack,
-    /// The message waits in the outbox, which refers to the data. Only its leaving, or its being taken
-    /// out there, ends the send.
-    Queued,
-    /// The message has left; the receiver's answer is due.
-    Unanswered,
-    /// The receiver has answered; its grant is to be ended.
-    Answered,
-    /// The receiver has asked for the data; they are to be queued.
-    Asked,
-    /// The data wait in the outbox, which refers to them.
-    Leaving,
-}
-
-/// A send under way: keeps what the fabric may still read.
-#[derive(Debug)]
-pub(super) struct Sending {
-    /// Who may answer.
-    to: Peer,
-    protocol: Protocol,
-    state: SendState,
-    /// The word that an answer must repeat, which no other transfer has: the grant of a rendezvous, else a
-    /// number.
-    token: Token,
-    kept: Kept,
-}
-
-/// The data of a send, as long as it needs them and its message has none.
-#[derive(Debug)]
-pub(super) enum Kept {
-    Nothing,
-    /// The caller's.
-    Lent(Buffer),
-    /// A copy, kept until the send has ended.
-    Owned(Box<[u8]>),
-}
-
-/// A send whose receiver asks for its data.
-pub(super) struct Asked {
-    pub to: Peer,
-    pub data: Buffer,
-    pub token: Token,
-    /// The grant that is not needed then.
-    pub grant: Option<Token>,
-}
-
-impl Sending {
-    /// A send whose message is about to be queued.
-    pub(super) fn new(to: Peer, protocol: Protocol, token: Token, kept: Kept) -> Self {
-        Self {
-            to,
-            protocol,
-            state: SendState::Queued,
-            token,
-            kept,
-        }
-    }
-
-    /// The word that an answer must repeat.
-    pub(super) fn set_token(&mut self, token: Token) {
-        self.token = token;
-    }
-
-    /// The receiver is not told of it now.
-    pub(super) fn hold_back(&mut self) {
-        self.state = SendState::HeldBack;
-    }
-
-    /// Whether the receiver was told, or is being told, of data that it has not asked for.
-    pub(super) fn is_announced(&self) -> bool {
-        matches!(self.protocol, Protocol::Rendezvous | Protocol::Pieces)
-            && !matches!(self.state, SendState::HeldBack | SendState::Leaving)
-    }
-
-    /// What is to be granted to the receiver, if it pulls.
-    pub(super) fn granted(&mut self) -> Option<Region> {
-        (self.protocol == Protocol::Rendezvous).then(|| match self.data() {
-            Buffer::Flat(region, _) => region,
-            Buffer::Typed(_) => unreachable!("what has gaps is sent in pieces"),
-        })
-    }
-
-    /// The data, which stay until the send has ended.
-    fn data(&mut self) -> Buffer {
-        match &mut self.kept {
-            Kept::Nothing => Buffer::untyped(Region::EMPTY),
-            Kept::Lent(buffer) => buffer.clone(),
-            Kept::Owned(bytes) => Buffer::untyped(buffer::region_of(bytes)),
-        }
-    }
-
-    /// The receiver.
-    pub(super) fn to(&self) -> Peer {
-        self.to
-    }
-
-    /// Whether its message waits in the outbox.
-    pub(super) fn is_queued(&self) -> bool {
-        matches!(self.state, SendState::Queued | SendState::Leaving)
-    }
-
-    /// The grant that the data are read by.
-    pub(super) fn grant(&self) -> Option<Token> {
-        let is_granted = self.protocol == Protocol::Rendezvous && self.state != SendState::HeldBack;
-        is_granted.then_some(self.token)
-    }
-}
-
-/// What becomes of a send whose message has left the outbox.
-#[must_use]
-pub(super) enum AfterLeaving {
-    /// It goes on: the receiver's answer is due. Or there is no such send any more.
-    GoesOn,
-    /// It is to be completed, and its grant, if it has one, to be revoked.
-    Ends { grant: Option<Token> },
-}
-
-/// What the answer of a receiver means.
-#[must_use]
-pub(super) enum Answer {
-    /// Nothing: it is not due, or not from the receiver.
-    Undue,
-    /// The send is to be completed.
-    Ends,
-    /// The send's grant is to be revoked, then it is to be completed.
-    EndsGrant,
 }
 
 /// One slot of the table of requests. While it is free, nothing in it owns anything.
@@ -773,138 +632,69 @@ impl Request {
         }
     }
 
-    /// The receiver of a send that is held back is to be told of it: what is to be granted, if it pulls. `None` if the
-    /// send has ended.
-    pub(super) fn release(&mut self) -> Option<Option<Region>> {
+    fn sending_mut(&mut self) -> Option<&mut Sending> {
         match &mut self.work {
-            Work::Send(sending)
-                if self.phase == Phase::Active && sending.state == SendState::HeldBack =>
-            {
-                Some(sending.granted())
-            }
+            Work::Send(sending) => Some(sending),
             _ => None,
         }
     }
 
+    /// The send, if it is one that is under way.
+    fn active_send(&mut self) -> Option<&mut Sending> {
+        if self.phase == Phase::Active {
+            self.sending_mut()
+        } else {
+            None
+        }
+    }
+
+    /// The receiver of a send that is held back is to be told of it: what is to be granted, if it pulls. `None` if the
+    /// send has ended.
+    pub(super) fn release(&mut self) -> Option<Option<Region>> {
+        self.active_send()?.release()
+    }
+
     /// It is told, with this word.
     pub(super) fn announce(&mut self, token: Token) {
-        if let Work::Send(sending) = &mut self.work {
-            sending.state = SendState::Queued;
-            sending.token = token;
+        if let Some(sending) = self.sending_mut() {
+            sending.announce(token);
         }
     }
 
     /// The message of the send has left, or never will.
     pub(super) fn message_left(&mut self, error: Option<Error>) -> AfterLeaving {
-        let Work::Send(sending) = &mut self.work else {
+        let Some(sending) = self.sending_mut() else {
             return AfterLeaving::GoesOn;
         };
-        let goes_on = sending.protocol != Protocol::Eager && sending.state != SendState::Leaving;
-        if goes_on && error.is_none() {
-            sending.state = SendState::Unanswered;
-            return AfterLeaving::GoesOn;
+        let after = sending.message_left(error.is_some());
+        if matches!(after, AfterLeaving::Ends { .. }) {
+            self.outcome.error = error;
         }
-        self.outcome.error = error;
-        AfterLeaving::Ends {
-            grant: sending.grant(),
-        }
+        after
     }
 
     /// A peer says that the send is matched and its buffer free. That is so only if it is the peer that the
     /// message went to, the message has left, and this is its first answer.
     pub(super) fn answer(&mut self, from: Peer, token: Token) -> Answer {
-        let Work::Send(sending) = &mut self.work else {
-            return Answer::Undue;
-        };
-        let due = (from, token, SendState::Unanswered);
-        if (sending.to, sending.token, sending.state) != due {
-            return Answer::Undue;
-        }
-        sending.state = SendState::Answered;
-        if sending.protocol == Protocol::Rendezvous {
-            Answer::EndsGrant
-        } else {
-            Answer::Ends
-        }
+        let sending = self.sending_mut();
+        sending.map_or(Answer::Undue, |sending| sending.answer(from, token))
     }
 
     /// A peer says that the send is matched and asks for its data; likewise. True if they are to be sent.
     pub(super) fn ask(&mut self, from: Peer, token: Token) -> bool {
-        let Work::Send(sending) = &mut self.work else {
-            return false;
-        };
-        let waits = matches!(sending.protocol, Protocol::Rendezvous | Protocol::Pieces);
-        let due = (from, token, SendState::Unanswered);
-        if !waits || (sending.to, sending.token, sending.state) != due {
-            return false;
-        }
-        sending.state = SendState::Asked;
-        true
+        let sending = self.sending_mut();
+        sending.is_some_and(|sending| sending.ask(from, token))
     }
 
     /// The data that the receiver has asked for are about to be queued.
     pub(super) fn begin_pieces(&mut self) -> Option<Asked> {
-        let Work::Send(sending) = &mut self.work else {
-            return None;
-        };
-        if sending.state != SendState::Asked || self.phase != Phase::Active {
-            return None;
-        }
-        let grant = sending.grant();
-        sending.state = SendState::Leaving;
-        sending.protocol = Protocol::Pieces;
-        Some(Asked {
-            to: sending.to,
-            data: sending.data(),
-            token: sending.token,
-            grant,
-        })
+        self.active_send()?.begin_pieces()
     }
 
     /// The send, if it is under way and its receiver has answered.
     pub(super) fn answered(&self) -> Option<&Sending> {
-        let answered = |sending: &&Sending| sending.state == SendState::Answered;
+        let active = self.phase == Phase::Active;
         self.sending()
-            .filter(answered)
-            .filter(|_| self.phase == Phase::Active)
+            .filter(|sending| active && sending.is_answered())
     }
-}
-
-#[cold]
-pub(super) fn truncated(from: Peer, tag: i32, size: u64, room: usize) -> Error {
-    Error::new(
-        ErrorClass::Truncate,
-        format!(
-            "a message of {size} bytes from rank {from} of MPI_COMM_WORLD with tag {tag} does not fit the buffer of {room} bytes; receive with a larger count, or probe first"
-        ),
-    )
-}
-
-/// The error if the signature of a message, or the note of a collective, is not that of its receive.
-#[inline(never)]
-pub(super) fn does_not_fit(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Option<Error> {
-    if envelope.is_of_collective() {
-        return collective_mismatch::of_message(from, envelope, buffer.code());
-    }
-    let takes = buffer.takes(envelope.signature, envelope.size);
-    (!takes).then(|| of_another_type(from, envelope, buffer))
-}
-
-/// The message is in the buffer all the same, byte for byte.
-#[cold]
-fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Error {
-    let (sent, expected) = (envelope.signature.name(), buffer.code().name());
-    Error::new(
-        ErrorClass::Type,
-        format!(
-            "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} was sent as {sent} and is received as {expected}{}; the datatypes of both sides must consist of the same basic elements in the same order: receive it as what it was sent, or send and receive it as MPI_BYTE",
-            envelope.size,
-            envelope.tag,
-            if sent == expected {
-                " in another order"
-            } else {
-                ""
-            },
-        ),
-    )
 }

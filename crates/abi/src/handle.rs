@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_handle_is_that_of_its_kind_alone() {
-        let handle = insert(InfoObject::new(weft_mpi::Info::default())).expect("room");
+        let handle = insert(InfoObject::new(weft_mpi::info::Info::default())).expect("room");
         assert_eq!(kind_of(handle), Some(ObjectKind::Info));
         assert!(find::<InfoObject>(handle).is_some());
         assert!(find::<std::sync::Arc<weft_mpi::Comm>>(handle).is_none());

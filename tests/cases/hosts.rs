@@ -46,7 +46,12 @@ fn processes_that_start_others_under_hydra() {
     let Some(hydra) = hydra() else {
         return;
     };
-    for (name, argument) in [("spawn", ""), ("spawn", "20"), ("ports", "")] {
+    for (name, argument) in [
+        ("spawn", ""),
+        ("spawn", "20"),
+        ("ports", ""),
+        ("spawn_beginnings", ""),
+    ] {
         let program = copy_of(name, "hydra-others");
         for ranks in [1, 2, 4] {
             let start = &mut Command::new(&hydra);
@@ -80,6 +85,7 @@ fn who_dies_with_whom_under_hydra() {
             "called MPI_Abort with code 7; the job goes on",
         ),
         ("killed", false, ""),
+        ("without", false, ""),
     ] {
         let mut command = Command::new(&hydra);
         command.args(["-n", "2"]).arg(&program).arg(what);

@@ -232,6 +232,50 @@ fn who_dies_with_whom() {
     }
 }
 
+/// By MPI_Init, by a session alone, by the services of Weft: whoever has started them goes on. Also where nobody has started the
+/// first one.
+#[test]
+fn those_who_are_started_may_begin_with_a_session() {
+    let program = build("tests/programs/spawn_beginnings.c", &["-pthread"]);
+    for fabric in ["--fabric=auto", "--fabric=tcp"] {
+        for ranks in [1, 2] {
+            let mut command = tool("mpiexec");
+            command.args([fabric, "--timeout=50", "-n", &ranks.to_string()]);
+            let ended = run(command.arg(&program), Duration::from_secs(60));
+            ended.expect_success();
+            let ok = format!("spawn_beginnings: ok with {ranks} ranks");
+            assert!(ended.out.contains(&ok), "{ended:?}");
+        }
+    }
+    let ended = run(&mut Command::new(&program), Duration::from_secs(60));
+    ended.expect_success();
+    assert_eq!(processes_of(&program), [0; 0], "{ended:?}");
+}
+
+/// A program that was started and never begins with MPI is waited for, but not in silence.
+#[test]
+fn who_is_started_and_does_not_begin_with_mpi_is_named() {
+    let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    // Others run that one meanwhile.
+    let program = scratch("does-not-begin").join("spawn_deaths");
+    std::fs::copy(built, &program).expect("copies");
+    let mut command = tool("mpiexec");
+    command.args(["-n", "2"]).arg(&program).arg("idle");
+    let mut job = command.stderr(Stdio::piped()).spawn().expect("starts");
+    let mut lines = BufReader::new(job.stderr.take().expect("a pipe")).lines();
+    let said = lines.find_map(|line| line.ok().filter(|line| line.contains("not begun with MPI")));
+    let said = said.expect("it says so before it ends");
+    assert!(
+        said.contains("rank 0 of spawned world 1") && said.contains("posix_spawn"),
+        "{said}"
+    );
+    let end = Command::new("kill").arg(job.id().to_string()).status();
+    assert!(end.expect("kill").success());
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(job.wait().expect("ours").code(), Some(128 + 15), "{rest:?}");
+    assert_eq!(processes_of(&program), [0; 0], "{rest:?}");
+}
+
 /// Its connections are closed before its parent hears of its end, and others end because of that.
 #[test]
 fn a_rank_that_dies_slowly_is_the_one_at_fault() {

@@ -45,6 +45,11 @@ int main(int argc, char **argv) {
         MPI_Comm_spawn("true", MPI_ARGV_NULL, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
         CHECK(!"started a program that does not call MPI_Init");
     }
+    if (strcmp(argv[1], "idle") == 0) {
+        char *seconds[] = {"-c", "exec sleep 1000", NULL};
+        MPI_Comm_spawn("sh", seconds, 1, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+        CHECK(!"a program that does not call MPI_Init is waited for");
+    }
     char *words[] = {argv[1], "x", NULL};
     MPI_Comm_spawn(self, words, 3, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
     if (strcmp(argv[1], "connected") == 0) {

@@ -172,10 +172,17 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     crate::calls::process::find_parent(runtime)
 }
 
+/// Begins what needs no world, whatever thread calls. Those who have had this process started wait for it, however it begins.
+fn begin_without_world() -> Checked<()> {
+    let runtime = ensure_for_any_thread()?;
+    runtime.launcher.initialised();
+    crate::calls::process::find_parent(runtime)
+}
+
 /// Begins a session.
 pub fn begin_session() -> Checked<()> {
     let _change = open(&CHANGE);
-    ensure_for_any_thread()?.launcher.initialised();
+    begin_without_world()?;
     SESSIONS.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }
@@ -207,7 +214,7 @@ static SERVICES: AtomicU32 = AtomicU32::new(0);
 /// Begins to use the services.
 pub fn begin_services() -> Checked<()> {
     let _change = open(&CHANGE);
-    ensure_for_any_thread()?.launcher.initialised();
+    begin_without_world()?;
     SERVICES.fetch_add(1, Ordering::AcqRel);
     Ok(())
 }

@@ -57,7 +57,7 @@ fn processes_that_start_others_under_srun_over_pmix() {
 
 /// As the standard says who is connected (MPI 5.0, section 11.10.4). How the ranks end, their own launcher says.
 #[test]
-fn who_dies_with_whom_under_prterun() {
+fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
         return;
     };
@@ -67,18 +67,45 @@ fn who_dies_with_whom_under_prterun() {
     let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
     let program = scratch("prterun-deaths").join("spawn_deaths");
     std::fs::copy(built, &program).expect("copies");
-    for (what, well) in [
+    let cases = [
         ("connected", false),
         ("independent", true),
         ("aborting", true),
         ("killed", false),
-    ] {
-        let mut start = by_open_mpi(&network, &prefix, "prterun", 1);
+        ("without", false),
+    ];
+    let all = ["prterun", "mpiexec"].map(|launcher| cases.map(|case| (launcher, case)));
+    for (launcher, (what, well)) in all.into_iter().flatten() {
+        let mut start = by_open_mpi(&network, &prefix, launcher, 1);
         start.args(["-n", "2"]).arg(&program).arg(what);
         let ended = run(&mut start, LIMIT);
-        assert_eq!(ended.code() == Some(0), well, "{what}: {ended:?}");
-        assert_eq!(processes_of(&program), [0; 0], "{what}: {ended:?}");
+        assert_eq!(
+            ended.code() == Some(0),
+            well,
+            "{launcher} {what}: {ended:?}"
+        );
+        assert_eq!(
+            processes_of(&program),
+            [0; 0],
+            "{launcher} {what}: {ended:?}"
+        );
     }
+}
+
+/// It is PRRTE's launcher by another name, with variables of its own.
+#[test]
+fn processes_that_start_others_under_the_launcher_of_open_mpi() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(1) else {
+        return;
+    };
+    others_are_started("mpiexec-others", |ranks| {
+        let mut start = by_open_mpi(&network, &prefix, "mpiexec", 1);
+        start.args(["-n", &ranks.to_string()]);
+        start
+    });
 }
 
 #[test]

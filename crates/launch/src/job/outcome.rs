@@ -106,7 +106,12 @@ pub enum Failure {
     /// A rank exited with code 0 between MPI_Init and MPI_Finalize.
     NotFinalised { rank: u32 },
     /// A rank exited with code 0 without MPI_Init, while another one has initialised.
-    NotInitialised { rank: u32, other: u32 },
+    NotInitialised {
+        rank: u32,
+        other: u32,
+        /// It was started from within a program, which waits for it to begin.
+        spawned: bool,
+    },
     /// A rank called MPI_Abort.
     Aborted { rank: u32, code: i32, text: String },
     /// A rank could not be started.
@@ -226,10 +231,23 @@ impl Failure {
                 "weft: rank {rank}{on} failed first: exited with code 0 after MPI_Init, but without \
                  MPI_Finalize{others}"
             ),
-            Self::NotInitialised { rank, other } => format!(
-                "weft: rank {rank}{on} failed first: exited with code 0 without MPI_Init, while rank \
-                 {other} has initialised MPI and counts on it{others}"
-            ),
+            Self::NotInitialised {
+                rank,
+                other,
+                spawned,
+            } => {
+                let remedy = match spawned {
+                    true => {
+                        " (MPI_Comm_spawn waits until what it starts calls MPI_Init or begins a session; start programs that do neither \
+                         by posix_spawn or system)"
+                    }
+                    false => "",
+                };
+                format!(
+                    "weft: rank {rank}{on} failed first: exited with code 0 without MPI_Init, while rank \
+                     {other} has initialised MPI and counts on it{others}{remedy}"
+                )
+            }
             Self::Aborted { rank, code, text } if text.is_empty() => {
                 format!(
                     "weft: rank {rank}{on} failed first: called MPI_Abort with code {code}{others}"

@@ -103,6 +103,12 @@ impl RankTable {
         running.map(|(rank, _)| rank as u32).collect()
     }
 
+    /// A process of a world that runs and has not begun with MPI.
+    pub fn first_before(&self, world: u32) -> Option<u32> {
+        let mut running = self.running_of(world).into_iter();
+        running.find(|rank| self.rows[*rank as usize].progress == Progress::Before)
+    }
+
     /// Whether a process belongs to a world that has nothing to do with others (MPI 5.0, section 11.10.4): its death
     /// concerns that world alone.
     pub fn is_independent(&self, rank: u32) -> bool {
@@ -217,6 +223,7 @@ impl RankTable {
         Some(Failure::NotInitialised {
             rank: left as u32,
             other,
+            spawned: self.world(left as u32).is_some(),
         })
     }
 
@@ -263,6 +270,7 @@ impl RankTable {
                 Some(Failure::NotInitialised {
                     rank,
                     other: other as u32,
+                    spawned: self.world(rank).is_some(),
                 })
             }
         }
@@ -288,7 +296,11 @@ mod tests {
         assert_eq!(ranks.judge(0), None);
         assert_eq!(ranks.running(), [1]);
         assert!(ranks.end(1, well) && ranks.has_ended());
-        let without = Failure::NotInitialised { rank: 1, other: 0 };
+        let without = Failure::NotInitialised {
+            rank: 1,
+            other: 0,
+            spawned: false,
+        };
         assert_eq!(ranks.judge(1), Some(without));
     }
 
@@ -298,7 +310,11 @@ mod tests {
         ranks.start_all();
         ranks.end(1, ExitStatus::from_raw(0));
         assert_eq!(ranks.judge(1), None, "nobody uses MPI so far");
-        let without = Failure::NotInitialised { rank: 1, other: 0 };
+        let without = Failure::NotInitialised {
+            rank: 1,
+            other: 0,
+            spawned: false,
+        };
         assert_eq!(ranks.tell(0, Told::Initialised), Some(without));
     }
 
@@ -313,6 +329,9 @@ mod tests {
             (ranks.running_of(1), ranks.has_ended()),
             (vec![3, 4], false)
         );
+        assert_eq!(ranks.first_before(1), Some(3), "none has begun");
+        ranks.tell(3, Told::Initialised);
+        assert_eq!(ranks.first_before(1), Some(4));
         assert!(!ranks.is_independent(3) && !ranks.is_independent(0));
         ranks.tell(3, Told::Independent);
         assert!(!ranks.is_independent(3), "the other one is not");

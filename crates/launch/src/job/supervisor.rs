@@ -1,6 +1,7 @@
 //! Supervisor of a job: the process that has its ranks started, reads their output, notices failures and
 //! ends them all. It decides: what happens comes to it from the [hosts of the ranks](super::rank_hosts).
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,6 +40,9 @@ const GRACE_TERM: Duration = Duration::from_secs(3);
 /// How long the loss of a rank may come after what follows from it. On this host it is a matter of microseconds, unless
 /// the machine is crowded.
 const CAUSE: Duration = Duration::from_secs(1);
+/// A process that was started from within a program and has not begun with MPI after so long is mentioned: whoever has started it
+/// waits, and sees nothing.
+const SLOW: Duration = Duration::from_secs(10);
 /// The same signal again after so long means: now.
 const AGAIN: Duration = Duration::from_millis(300);
 
@@ -57,6 +61,8 @@ struct Job<'a> {
     leaving: Option<(Instant, Instant)>,
     /// A rank has failed because another one is lost: how long that one is waited for, and the failure.
     consequence: Option<(Instant, u32, Failure)>,
+    /// Worlds that may not have begun with MPI, with when to mention that.
+    beginning: VecDeque<(Instant, u32)>,
     deadline: Option<Instant>,
 }
 
@@ -142,6 +148,7 @@ impl<'a> Job<'a> {
             inspection: Inspection::new(plan, launcher),
             leaving: None,
             consequence: None,
+            beginning: VecDeque::new(),
             deadline: plan
                 .timeout
                 .and_then(|limit| Instant::now().checked_add(limit)),
@@ -179,7 +186,13 @@ impl<'a> Job<'a> {
                 return false;
             }
             let patience = self.leaving.map(|(_, patience)| patience);
-            let looks = [cause, self.hosts.next_look(), self.inspection.next_look()];
+            let beginning = self.beginning.front().map(|(when, _)| *when);
+            let looks = [
+                cause,
+                beginning,
+                self.hosts.next_look(),
+                self.inspection.next_look(),
+            ];
             let wake = [next, patience.or(self.deadline)].into_iter().chain(looks);
             let wake = wake.flatten().min();
             let Ok(found) = self.wait(wake) else {
@@ -206,9 +219,26 @@ impl<'a> Job<'a> {
                     self.say(&line);
                 }
             }
+            self.mention_beginnings(Instant::now());
             next = self.output.forward(Instant::now());
         }
         false
+    }
+
+    /// Mentions worlds that have been started for long and have not begun with MPI, once each.
+    fn mention_beginnings(&mut self, now: Instant) {
+        while let Some((when, world)) = self.beginning.front().copied()
+            && when <= now
+        {
+            self.beginning.pop_front();
+            if let Some(rank) = self.ranks.first_before(world) {
+                let (name, seconds) = (self.name(rank), SLOW.as_secs());
+                self.say(&format!(
+                    "{name} was started {seconds} s ago and has not begun with MPI: MPI_Comm_spawn waits until it calls MPI_Init, begins a \
+                     session, or ends; start programs that do not use MPI by posix_spawn or system"
+                ));
+            }
+        }
     }
 
     /// Waits for something to happen.
@@ -322,6 +352,14 @@ impl<'a> Job<'a> {
                 outputs,
             } => {
                 self.ranks.start_later(rank, world);
+                if self
+                    .beginning
+                    .back()
+                    .is_none_or(|(_, last)| *last != world.world)
+                {
+                    let when = Instant::now() + SLOW;
+                    self.beginning.push_back((when, world.world));
+                }
                 if self.plan.verbose {
                     let name = self.name(rank);
                     self.say(&format!("{name} is process {process}{detail}"));

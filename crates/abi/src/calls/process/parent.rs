@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weft_atomic::{AtomicBool, Ordering};
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName};
 use weft_mpi::Comm;
 use weft_mpi::comm::Port;
@@ -16,6 +17,9 @@ use crate::{c, state};
 /// The handle, from initialisation until it is freed.
 static PARENT: Mutex<c::Comm> = Mutex::new(k::MPI_COMM_NULL);
 
+/// It was looked for: a process meets its parents once, however often it begins with MPI.
+static SOUGHT: AtomicBool = AtomicBool::new(false);
+
 fn parent() -> std::sync::MutexGuard<'static, c::Comm> {
     PARENT.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -25,8 +29,9 @@ pub fn comm_get_parent(mut parent: Out<c::Comm>) -> Checked<()> {
     Ok(())
 }
 
-/// Part of initialisation: connects with those who have had this process started, if it was. All processes of its world
-/// come here.
+/// Part of the first beginning, be it of the world, of a session or of the services: connects with those who have had this process
+/// started, if it was. All processes of its world come here, each as it begins; the parents wait for that in `MPI_Comm_spawn`, which
+/// may not end before (MPI 5.0, section 11.8.2). One change of state at a time: the caller sees to that.
 pub(crate) fn find_parent(runtime: &'static state::Runtime) -> Checked<()> {
     let world = &runtime.world;
     let Some(later) = runtime.launcher.later() else {
@@ -35,6 +40,9 @@ pub(crate) fn find_parent(runtime: &'static state::Runtime) -> Checked<()> {
     let Some(name) = &later.parent else {
         return Ok(());
     };
+    if SOUGHT.swap(true, Ordering::Relaxed) {
+        return Ok(());
+    }
     let port = (world.rank() == 0).then(|| {
         let gone = |reason: String| weft_mpi::Error::new(weft_mpi::ErrorClass::Port, reason);
         let port = name.clone();

@@ -7,6 +7,9 @@
  *   messages    each rank sends to the next one, in all ways that a timeline follows
  *   many        many small messages from rank 0 to rank 1
  *   burst       the same, and then now and then one, each of another length
+ *   between     three times: many probes that find nothing, then some messages, each of another length
+ *   numbered    as messages, by one thread
+ *   persistent  persistent messages, and such that are matched before they are received
  *   places      rank 0 sends very often from two places, three messages in four from the first, 8 and 16 bytes
  *   pause       many small messages; once in between rank 0 waits for rank 1, which sleeps
  *   sometimes   many small messages, and MPI_Probe before every ten-thousandth
@@ -159,6 +162,58 @@ static void burst(void)
 	}
 }
 
+enum { PROBES = 100000, SOME = 5 };
+
+/* Probes are left out by then, messages never. */
+static void between(void)
+{
+	for (int round = 0; round < 3; round++) {
+		int found;
+		for (int probe = 0; probe < PROBES; probe++)
+			MPI_Iprobe(1 - rank, 99, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+		for (int number = 1; number <= SOME; number++) {
+			int length = round * SOME + number;
+			if (rank == 0)
+				MPI_Send(large, length, MPI_CHAR, 1, 0, MPI_COMM_WORLD);
+			else
+				MPI_Recv(large, LARGE, MPI_CHAR, 0, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		}
+	}
+}
+
+static void persistent(void)
+{
+	int values[2] = { 7, 8 };
+	MPI_Request requests[2];
+	for (int each = 0; each < 2; each++) {
+		if (rank == 0)
+			MPI_Send_init(&values[each], 1, MPI_INT, 1, each, MPI_COMM_WORLD, &requests[each]);
+		else
+			MPI_Recv_init(&values[each], 1, MPI_INT, 0, each, MPI_COMM_WORLD, &requests[each]);
+	}
+	for (int round = 0; round < SOME; round++) {
+		MPI_Start(&requests[0]);
+		MPI_Start(&requests[1]);
+		if (round % 2 == 0) {
+			MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
+		} else {
+			MPI_Wait(&requests[1], MPI_STATUS_IGNORE);
+			MPI_Wait(&requests[0], MPI_STATUS_IGNORE);
+		}
+	}
+	for (int each = 0; each < 2; each++)
+		MPI_Request_free(&requests[each]);
+	for (int round = 0; round < SOME; round++) {
+		MPI_Message message;
+		if (rank == 0) {
+			MPI_Send(values, 2, MPI_INT, 1, 5, MPI_COMM_WORLD);
+		} else {
+			MPI_Mprobe(0, 5, MPI_COMM_WORLD, &message, MPI_STATUS_IGNORE);
+			MPI_Mrecv(values, 2, MPI_INT, &message, MPI_STATUS_IGNORE);
+		}
+	}
+}
+
 enum { OFTEN = 1000000 };
 
 static void one_way(int round)
@@ -220,8 +275,10 @@ static void threads(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "messages";
+	/* Where one thread calls at a time messages are numbered, else counted. */
+	const int is_numbered = strcmp(what, "between") == 0 || strcmp(what, "persistent") == 0 || strcmp(what, "numbered") == 0;
 	int provided;
-	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+	MPI_Init_thread(&argc, &argv, is_numbered ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (strcmp(what, "sender") == 0)
@@ -238,6 +295,10 @@ int main(int argc, char **argv)
 		many();
 	else if (strcmp(what, "burst") == 0)
 		burst();
+	else if (strcmp(what, "between") == 0)
+		between();
+	else if (strcmp(what, "persistent") == 0)
+		persistent();
 	else if (strcmp(what, "places") == 0)
 		places();
 	else if (strcmp(what, "pause") == 0)

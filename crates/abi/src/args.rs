@@ -375,6 +375,7 @@ pub fn status_of(status: &weft_mpi::Status) -> c::Status {
     let mut value = c::Status::new(source, tag);
     value.set_bytes(status.bytes);
     value.set_cancelled(status.cancelled);
+    value.set_mark(status.mark);
     value
 }
 

@@ -49,10 +49,14 @@ const _: () = assert!(size_of::<Status>() == 32 && align_of::<Status>() == 4);
 const _: () =
     assert!(size_of::<Comm>() == 8 && size_of::<Callback>() == 8 && size_of::<Aint>() == 8);
 
-/// Place of the flag of cancelled operations in the internal words; the bytes stand in the first two.
+/// Place of the flag of cancelled operations in the internal words; the bytes stand in the first two, the mark in the last two.
 const CANCELLED: usize = 2;
+const MARK: usize = 3;
 
 impl Status {
+    /// Where the mark stands in it.
+    pub const MARK_AT: usize = std::mem::offset_of!(Self, internal) + MARK * size_of::<c_int>();
+
     /// A status with a source and a tag, of no bytes.
     #[must_use]
     pub const fn new(source: c_int, tag: c_int) -> Self {
@@ -76,6 +80,18 @@ impl Status {
         self.internal[1] = (bytes >> 32) as u32 as c_int;
     }
 
+    /// What the message has carried: [`weft_mpi::Status::mark`].
+    #[must_use]
+    pub const fn mark(&self) -> u64 {
+        (self.internal[MARK] as u32 as u64) | (self.internal[MARK + 1] as u32 as u64) << 32
+    }
+
+    /// Sets what the message has carried.
+    pub const fn set_mark(&mut self, mark: u64) {
+        self.internal[MARK] = mark as u32 as c_int;
+        self.internal[MARK + 1] = (mark >> 32) as u32 as c_int;
+    }
+
     /// Whether the operation was cancelled.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
@@ -97,9 +113,10 @@ mod tests {
         let mut status = Status::new(3, 4);
         status.set_bytes(0x1_8000_0005);
         status.set_cancelled(true);
+        status.set_mark(0x8000_0001_9000_0002);
         assert_eq!(
-            (status.bytes(), status.is_cancelled()),
-            (0x1_8000_0005, true)
+            (status.bytes(), status.is_cancelled(), status.mark()),
+            (0x1_8000_0005, true, 0x8000_0001_9000_0002)
         );
         assert_eq!((status.source, status.tag, status.error), (3, 4, 0));
     }

@@ -20,6 +20,7 @@
 //! | [`slices`] | when frequent calls are recorded |
 //! | [`area`] | what a thread writes |
 //! | [`messages`] | receives under way, for arrows from sends to receives |
+//! | [`marks`] | which message was received |
 //! | [`naming`] | places of call sites, once nothing is urgent |
 //!
 //! # Safety
@@ -28,6 +29,7 @@
 
 pub mod area;
 pub mod call;
+mod marks;
 pub mod messages;
 mod naming;
 pub mod slices;
@@ -82,6 +84,16 @@ pub fn begin() {
 pub fn listen(runtime: &Runtime) {
     if let Some(recorder) = RECORDER.get() {
         runtime.process.time_waits(recorder);
+        if recorder.timeline && runtime.thread_level != k::MPI_THREAD_MULTIPLE {
+            recorder.marks.begin(runtime.process.me().0);
+        }
+    }
+}
+
+/// Several threads may call from now on.
+pub fn several_threads_call() {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.marks.end();
     }
 }
 
@@ -133,6 +145,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     frame.plain = 0;
     frame.arrival = u64::MAX;
     frame.watched = std::ptr::null_mut();
+    frame.mark = 0;
     let whole = call.whole.0.addr();
     let Some(recorder) = RECORDER.get() else {
         return whole;
@@ -170,7 +183,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
         frame.begun = recorder.now();
         if recorder.timeline {
             // SAFETY: as above.
-            unsafe { begin_messages(recorder, area, (call, site), frame, bytes) };
+            unsafe { begin_messages(recorder, call, frame) };
         }
     }
     whole
@@ -257,7 +270,7 @@ unsafe fn want_status(call: &Call, frame: &mut Frame) {
     let Some(place) = call.status.number() else {
         return;
     };
-    let wanted = call.kind == Kind::Complete || call.source != Place::NONE;
+    let wanted = matches!(call.kind, Kind::Complete | Kind::Receive) || call.source != Place::NONE;
     // SAFETY: the call has this argument.
     if wanted && unsafe { frame.argument(place) } == 0 {
         frame.status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
@@ -294,44 +307,60 @@ unsafe fn source_of(call: &Call, frame: &Frame, context: u32) -> u32 {
     })
 }
 
-/// What a call sends is noted, and what it is to receive.
+/// What a call sends is marked, and what it is to receive is noted.
 ///
 /// # Safety
 /// The frame is that of the call.
-unsafe fn begin_messages(
-    recorder: &Recorder,
-    area: &area::Area,
-    (call, site): (&Call, usize),
-    frame: &mut Frame,
-    bytes: u64,
-) {
+unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
+    if matches!(call.kind, Kind::Send | Kind::Exchange | Kind::Start) {
+        frame.mark = recorder.marks.set();
+    }
+    if call.kind == Kind::Complete {
+        // SAFETY: as the caller promises.
+        let watched = unsafe { Watched::of(recorder, call, frame) };
+        if let Some(watched) = watched {
+            frame.watched = Box::into_raw(Box::new(watched));
+        }
+    }
+    if recorder.marks.are_used() {
+        // SAFETY: as above.
+        unsafe { marks::clear(call, frame) };
+    }
+}
+
+/// What a call has sent, if anything.
+///
+/// # Safety
+/// The frame is that of the call, which has ended.
+unsafe fn sent(call: &Call, frame: &Frame, event: &Event, bytes: u64) -> Option<Event> {
+    let mark = match frame.mark {
+        0 => 0,
+        _ => marks::take(),
+    };
+    let told = Event {
+        kind: EventKind::Sent,
+        ended: event.begun,
+        mark,
+        ..*event
+    };
     match call.kind {
         Kind::Send | Kind::Exchange => {
             // SAFETY: as the caller promises.
-            if let Some(sent) = unsafe { messages::envelope(call, frame, true) } {
-                area.tell(&Event {
-                    kind: EventKind::Sent,
-                    site,
-                    track: area::track(area),
-                    begun: frame.begun,
-                    ended: frame.begun,
-                    peer: sent.peer,
-                    tag: sent.tag,
-                    context: sent.context,
-                    bytes,
-                });
-            }
+            let sent = unsafe { messages::envelope(call, frame, true) }?;
+            Some(Event {
+                peer: sent.peer,
+                tag: sent.tag,
+                context: sent.context,
+                bytes,
+                ..told
+            })
         }
-        Kind::Complete => {
-            if recorder.slices.are_whole() {
-                // SAFETY: as the caller promises.
-                let watched = unsafe { Watched::of(recorder, call, frame) };
-                if let Some(watched) = watched {
-                    frame.watched = Box::into_raw(Box::new(watched));
-                }
-            }
-        }
-        Kind::Receive | Kind::BeginReceive | Kind::Collective | Kind::Other => {}
+        // To whom, and how much, the request knows.
+        Kind::Start if mark != 0 => Some(Event {
+            bytes: u64::MAX,
+            ..told
+        }),
+        _ => None,
     }
 }
 
@@ -347,6 +376,9 @@ unsafe fn end_messages(
 ) {
     // The thread that it ends on.
     let Some(area) = recorder.here() else {
+        if frame.mark != 0 {
+            marks::take();
+        }
         return;
     };
     let track = area::track(area);
@@ -360,15 +392,21 @@ unsafe fn end_messages(
         tag: -1,
         context: 0,
         bytes: 0,
+        mark: 0,
     };
     let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
     // SAFETY: as the caller promises.
     unsafe {
-        event.bytes = bytes_of(call, frame);
+        let bytes = bytes_of(call, frame);
+        if let Some(sent) = sent(call, frame, &event, bytes) {
+            area.tell(&sent);
+        }
+        event.bytes = bytes;
         let named = messages::envelope(call, frame, call.dest.number().is_some());
         if let Some(named) = named {
             (event.peer, event.tag, event.context) = (named.peer, named.tag, named.context);
         }
+        let mut told = Vec::new();
         if receives && let Some(received) = messages::received(call, frame) {
             if call.kind == Kind::Receive {
                 (event.peer, event.tag) = (received.peer, received.tag);
@@ -380,8 +418,10 @@ unsafe fn end_messages(
                 tag: received.tag,
                 context: received.context,
                 bytes: received.bytes,
+                mark: received.mark,
                 ..event
             });
+            told.push(received.mark);
         }
         if call.kind == Kind::BeginReceive && recorder.slices.are_whole() {
             recorder.pending.begin(call, frame);
@@ -389,7 +429,14 @@ unsafe fn end_messages(
         if !frame.watched.is_null() {
             let watched = Box::from_raw(frame.watched);
             frame.watched = std::ptr::null_mut();
-            watched.end(recorder, call, frame, &event, area);
+            told.extend(watched.end(recorder, call, frame, &event, area));
+            if recorder.marks.are_used() {
+                marks::tell(call, frame, (&event, area), &told);
+            }
+            // Statuses of its own live until here.
+            drop(watched);
+        } else if recorder.marks.are_used() {
+            marks::tell(call, frame, (&event, area), &told);
         }
     }
     area.tell(&event);
@@ -447,6 +494,7 @@ impl Recorder {
             tag: cause as i32,
             context: 0,
             bytes: 0,
+            mark: 0,
         };
         area.tell(&wait);
         area.tell(&Event {
@@ -505,6 +553,7 @@ impl WaitListener for Recorder {
                 tag: cause as i32,
                 context: 0,
                 bytes: 0,
+                mark: 0,
             });
         }
     }
@@ -529,6 +578,7 @@ impl WaitListener for Recorder {
                 tag: -1,
                 context: 0,
                 bytes: 0,
+                mark: 0,
             });
         }
     }

@@ -195,6 +195,8 @@ pub(crate) struct Engine {
     asking: Asking,
     /// Other engines of the rank.
     neighbours: Neighbours,
+    /// What the next messages of the program carry: see [`mark_sends`](Self::mark_sends).
+    mark: u64,
 }
 
 impl Engine {
@@ -251,6 +253,7 @@ impl Engine {
             futures: Futures::default(),
             asking: Asking::default(),
             neighbours: Neighbours::default(),
+            mark: 0,
         }
     }
 
@@ -294,6 +297,12 @@ impl Engine {
             route.starts_with("tcp")
         }));
         self.far = far.into();
+    }
+
+    /// What the messages of the program carry from now on, by which their receiver can tell them from others; 0 for nothing. Answers what the last one that was
+    /// sent has carried: an announced one carries the word of its transfer instead.
+    pub(crate) fn mark_sends(&mut self, mark: u64) -> u64 {
+        std::mem::replace(&mut self.mark, mark)
     }
 
     /// Time since some fixed moment of the fabric.

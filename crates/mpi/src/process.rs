@@ -400,6 +400,13 @@ impl Process {
         self.for_each(|engine| engine.time_waits(listener));
     }
 
+    /// What the messages that the program sends carry from now on, so that whoever receives them can tell which these were
+    /// ([`Status::mark`](crate::Status::mark)); 0 for nothing, as at first. Answers what was set, or the word of the transfer of the last message if it was
+    /// announced or is synchronous: that is its mark; 0 if it was held back. For a process in which one thread calls at a time.
+    pub fn mark_sends(&self, mark: u64) -> u64 {
+        self.lock().mark_sends(mark)
+    }
+
     /// The bytes up to which a message goes with its envelope.
     #[must_use]
     pub fn eager_limit(&self) -> usize {

@@ -23,7 +23,7 @@ use players::{Semaphores, Told, Watched, open, rank};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 use random_threads::programs;
-use reference::{Fates, Places, Programs, fates};
+use reference::{Fates, Places, Programs, Step, fates};
 use weft_atomic::{AtomicU8, Ordering};
 use weft_fabric::Fabric;
 use weft_fabric_local::Local;
@@ -140,6 +140,28 @@ fn run(seed: u64, programs: &Programs) -> Option<Places> {
             Seen::Neither(found) => panic!("seed {seed}: neither proven nor ended: {found}"),
         }
     })
+}
+
+/// Rank 0 asks for a message from anybody, and then for its own, which it sends when rank 1 has written on another
+/// communicator: what came first of that is not said, so the first receive may take its own one.
+#[test]
+fn what_comes_on_two_communicators_has_no_order() {
+    let receive = |from, tag, comm| Step::Receive { from, tag, comm };
+    let send = |tag, comm| Step::Send {
+        to: 0,
+        tag,
+        comm,
+        synchronous: false,
+    };
+    let program = |second: u8| {
+        let first = vec![receive(None, Some(0), 0), receive(Some(0), Some(0), 0)];
+        let other = vec![receive(Some(1), Some(1), second), send(0, 0)];
+        let of_one = vec![vec![send(0, 0), send(1, second)]];
+        vec![vec![first, other], of_one]
+    };
+    let standstills = |second| fates(&program(second)).expect("few states").standstills;
+    assert_eq!(standstills(0).len(), 0);
+    assert_eq!(standstills(1).len(), 1);
 }
 
 #[test]

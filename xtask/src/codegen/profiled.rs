@@ -41,6 +41,7 @@ fn kind(group: &str, function: &Function) -> &'static str {
         | "MPI_Ibsend" | "MPI_Irsend" => "Send",
         "MPI_Recv" | "MPI_Mrecv" => "Receive",
         "MPI_Irecv" | "MPI_Imrecv" => "BeginReceive",
+        "MPI_Start" => "Start",
         "MPI_Sendrecv" | "MPI_Sendrecv_replace" => "Exchange",
         _ if name.starts_with("MPI_Wait") || name.starts_with("MPI_Test") => "Complete",
         _ if group == "coll" || group == "coll_nonblocking" => "Collective",

@@ -5920,7 +5920,7 @@ pub static CALLS: [Call; 586] = [
             &super::request::MPI_Start::TARGET,
             super::request::PMPI_Start as *const (),
             1,
-            Kind::Other,
+            Kind::Start,
             false,
         )
     },

@@ -15,6 +15,7 @@ use weft_launch::profile::layout::{
 use weft_sys::call_site::CallSite;
 use weft_sys::clock::Stopwatch;
 
+use super::marks::Marks;
 use super::messages::Pending;
 use super::slices::Slices;
 use super::trampoline::{self, count_in};
@@ -193,6 +194,8 @@ pub struct Recorder {
     collectives: [AtomicU64; CONTEXTS],
     /// Receives under way.
     pub pending: Pending,
+    /// By which messages are known.
+    pub marks: Marks,
     /// When which calls are recorded.
     pub slices: Slices,
 }
@@ -225,6 +228,8 @@ pub struct Event {
     pub context: u32,
     /// Bytes of data.
     pub bytes: u64,
+    /// What the message has carried, by which it is known; 0 for nothing.
+    pub mark: u64,
 }
 
 impl Recorder {
@@ -250,6 +255,7 @@ impl Recorder {
             texts: Mutex::default(),
             collectives: [const { AtomicU64::new(0) }; CONTEXTS],
             pending: Pending::default(),
+            marks: Marks::default(),
             slices: Slices::new(timeline, memory.each, stopwatch.read()),
         })
     }
@@ -279,6 +285,7 @@ impl Recorder {
                 tag: -1,
                 context: 0,
                 bytes: 0,
+                mark: 0,
             });
         }
     }
@@ -643,6 +650,7 @@ impl Area {
             u64::from(event.peer) << 32 | u64::from(event.tag.cast_unsigned()),
             u64::from(event.context),
             event.bytes,
+            event.mark,
         ];
         for (word, value) in row.iter().zip(values) {
             word.store(value, Ordering::Relaxed);

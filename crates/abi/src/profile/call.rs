@@ -35,6 +35,8 @@ pub enum Kind {
     Exchange,
     /// It completes requests, or asks whether they are.
     Complete,
+    /// It starts a persistent request.
+    Start,
     /// It is, or begins, a collective.
     Collective,
     /// Nothing that is followed.

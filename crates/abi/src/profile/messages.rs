@@ -18,7 +18,7 @@ use crate::check;
 use crate::generated::constants as k;
 
 /// Requests that one call is watched for at most.
-const MOST: usize = 4096;
+pub(super) const MOST: usize = 4096;
 
 /// Who, by which tag, on which communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,8 @@ pub struct Envelope {
     pub context: u32,
     /// Bytes of data.
     pub bytes: u64,
+    /// What it has carried.
+    pub mark: u64,
 }
 
 /// The number in the job of a rank of a communicator, of the remote group if it has one.
@@ -77,6 +79,7 @@ pub unsafe fn envelope(call: &Call, frame: &Frame, sends: bool) -> Option<Envelo
             tag: tag.number().map_or(-1, |tag| frame.argument(tag) as c_int),
             context: comm.known_context()?,
             bytes: 0,
+            mark: 0,
         })
     }
 }
@@ -100,6 +103,7 @@ fn of_status(comm: &Comm, status: &c::Status) -> Option<Envelope> {
         tag: status.tag,
         context: comm.known_context()?,
         bytes: status.bytes(),
+        mark: status.mark(),
     })
 }
 
@@ -175,7 +179,7 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Those of a call; `None` if there are none.
+    /// Those of a call; `None` if there are none. Of a call that has an array of statuses they are wanted anyhow where messages are marked.
     ///
     /// # Safety
     /// The frame is that of the call.
@@ -194,8 +198,9 @@ impl Watched {
         if first == 0 || count == 0 || count > MOST {
             return None;
         }
+        let are_marked = recorder.marks.are_used() && call.statuses.number().is_some();
         let pending = recorder.pending.all();
-        if pending.is_empty() {
+        if pending.is_empty() && !are_marked {
             return None;
         }
         let places = (0..count).map(|number| first + number * size_of::<usize>());
@@ -205,7 +210,7 @@ impl Watched {
             .filter(|(_, request)| pending.contains_key(request))
             .collect();
         drop(pending);
-        if requests.is_empty() {
+        if requests.is_empty() && !are_marked {
             return None;
         }
         let mut statuses = Vec::new();
@@ -225,19 +230,20 @@ impl Watched {
         })
     }
 
-    /// Notes those that the call has completed.
+    /// Notes those that the call has completed, and answers their marks.
     ///
     /// # Safety
     /// The frame is that of the call, which has ended.
     pub unsafe fn end(
-        self: Box<Self>,
+        &self,
         recorder: &Recorder,
         call: &Call,
         frame: &Frame,
         event: &Event,
         area: &Area,
-    ) {
-        let first = self.requests[0].0;
+    ) -> Vec<u64> {
+        let mut told = Vec::new();
+        let first = self.requests.first().map_or(0, |(place, _)| *place);
         let array = call.requests.number().map(|place| {
             // SAFETY: the call has this argument.
             unsafe { frame.argument(place) as usize }
@@ -283,10 +289,11 @@ impl Watched {
                 tag: envelope.tag,
                 context: envelope.context,
                 bytes: found.map_or(u64::MAX, |found| found.bytes),
+                mark: envelope.mark,
                 ..*event
             });
+            told.push(envelope.mark);
         }
-        // Statuses of its own live until here.
-        drop(self);
+        told
     }
 }

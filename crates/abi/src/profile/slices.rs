@@ -192,6 +192,7 @@ impl Slices {
                     tag: -1,
                     context: 0,
                     bytes: 0,
+                    mark: 0,
                 });
             }
         }

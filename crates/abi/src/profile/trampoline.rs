@@ -53,6 +53,8 @@ pub struct Frame {
     pub status: c::Status,
     /// Requests that may be completed, until it returns.
     pub watched: *mut super::messages::Watched,
+    /// The mark of what it sends.
+    pub mark: u64,
 }
 
 /// Bytes that the trampoline takes for a [`Frame`].

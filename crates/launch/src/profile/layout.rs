@@ -125,7 +125,7 @@ pub const ARRIVAL_WORDS: usize = 4;
 /// Events of a thread, a power of two; the oldest give way.
 pub const EVENTS: usize = 1 << 17;
 /// Words of an event.
-pub const EVENT_WORDS: usize = 6;
+pub const EVENT_WORDS: usize = 7;
 
 /// Word at which the sites of an area begin.
 pub const SITES_AT: usize = area::WORDS;
@@ -206,6 +206,35 @@ impl Cause {
 
 /// The number for a peer that is not known.
 pub const NOBODY: u32 = u32::MAX;
+
+/// The context of a message whose communicator is not known.
+pub const NO_CONTEXT: u32 = u32::MAX;
+
+/// Marks of messages: a bit that is always set, who has sent it, by its number in the job, and which message it is.
+pub mod mark {
+    const IS_ONE: u64 = 1 << 63;
+    const NUMBER_BITS: u32 = 39;
+    const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
+    const MOST_RANKS: u32 = 1 << (63 - NUMBER_BITS);
+
+    /// What is before the first one of a rank; `None` for ranks beyond those that have any.
+    #[must_use]
+    pub fn first_of(rank: u32) -> Option<u64> {
+        (rank < MOST_RANKS).then(|| IS_ONE | u64::from(rank) << NUMBER_BITS)
+    }
+
+    /// The one after it.
+    #[must_use]
+    pub fn after(mark: u64) -> u64 {
+        mark & !NUMBER | (mark + 1) & NUMBER
+    }
+
+    /// Whose it is; `None` if it is none.
+    #[must_use]
+    pub fn rank_of(mark: u64) -> Option<u32> {
+        (mark & IS_ONE != 0).then_some((mark >> NUMBER_BITS) as u32 % MOST_RANKS)
+    }
+}
 
 /// The key of a row of waits.
 #[must_use]

@@ -1,6 +1,9 @@
 //! Messages of a timeline: which receive belongs to which send.
 //!
-//! Messages with the same sender, receiver, communicator and tag are received in the order in which they were sent, by receives in
+//! A message that carries a [mark](super::layout::mark) is known by it: the receive that was told with the same one belongs to it, whatever was
+//! left out before. So is one that was announced, and a synchronous one, by the word of its transfer, which no other one of its sender has.
+//!
+//! Others are counted. Messages with the same sender, receiver, communicator and tag are received in the order in which they were sent, by receives in
 //! the order in which they were posted (MPI 5.0, section 3.5): the n-th of the one belongs to the n-th of the other. What does not
 //! fit (other bytes, received before it was sent) gets no arrow.
 //!
@@ -11,13 +14,13 @@
 //!
 //! Until the first of the two begins to leave out calls messages are counted from the beginning; from where both record all of them
 //! again, until the end, from the end: when both have come through `MPI_Finalize` the last one that was sent is the last one that was received.
-//! So it is where old events have given way. Between a rank's first gap and its last one nobody knows which message is the n-th.
+//! So it is where old events have given way. Between a rank's first gap and its last one nobody knows which message without a mark is the n-th.
 //!
 //! Between hosts messages say more of the clocks than these: none was received before it was sent.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::layout::EventKind;
+use super::layout::{EventKind, NO_CONTEXT, mark};
 use super::record::{EventRecord, RankRecord};
 
 /// A message.
@@ -36,9 +39,88 @@ pub struct Message<'a> {
 /// Sender, receiver, context and tag.
 type Key = (u32, u32, u32, i32);
 
-/// All that were sent and received.
+/// What a message is known by: its sender, what it has carried, and where that alone is not its own, what it was sent as.
+type Mark = (u32, u64, Option<Key>);
+
+/// The mark of what was sent or received, by whom.
+fn mark_of(event: &EventRecord, me: u32) -> Option<Mark> {
+    let (from, to) = match event.kind {
+        EventKind::Sent => (Some(me), event.peer),
+        EventKind::Received => (event.peer, Some(me)),
+        _ => return None,
+    };
+    if event.mark == 0 {
+        return None;
+    }
+    if mark::rank_of(event.mark) == from {
+        return Some((from?, event.mark, None));
+    }
+    let key = (from?, to?, event.context, event.tag);
+    Some((from?, event.mark, Some(key)))
+}
+
+/// Events by their marks; `None` for those that several have.
+fn by_mark(records: &[RankRecord], kind: EventKind) -> HashMap<Mark, Option<(u32, &EventRecord)>> {
+    let mut found = HashMap::new();
+    for record in records {
+        for event in record.events().filter(|event| event.kind == kind) {
+            if let Some(mark) = mark_of(event, record.rank) {
+                found
+                    .entry(mark)
+                    .and_modify(|one| *one = None)
+                    .or_insert(Some((record.rank, event)));
+            }
+        }
+    }
+    found
+}
+
+/// All that were sent and received, in the order of their senders.
 #[must_use]
 pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
+    let hosts: BTreeMap<u32, &str> = records
+        .iter()
+        .map(|record| (record.rank, record.host.as_str()))
+        .collect();
+    let fits = |message: &Message<'_>| {
+        let is_far = hosts.get(&message.from) != hosts.get(&message.to);
+        let bytes = message.received.bytes.zip(message.sent.bytes);
+        (is_far || message.received.ended >= message.sent.begun)
+            && bytes.is_none_or(|(one, other)| one == other)
+    };
+    let received = by_mark(records, EventKind::Received);
+    let sent = by_mark(records, EventKind::Sent);
+    let marked = sent.into_iter().filter_map(|(mark, sent)| {
+        let ((from, sent), (to, received)) = sent.zip(*received.get(&mark)?)?;
+        Some(Message {
+            from,
+            sent,
+            to,
+            received,
+        })
+    });
+    let mut found: Vec<Message<'_>> = marked.filter(|message| fits(message)).collect();
+    let known: HashSet<*const EventRecord> = found
+        .iter()
+        .flat_map(|one| [one.sent, one.received])
+        .map(std::ptr::from_ref)
+        .collect();
+    // Whoever has a mark of its own is known by nothing else.
+    let is_open = |event: &EventRecord, from: u32| {
+        !known.contains(&std::ptr::from_ref(event)) && mark::rank_of(event.mark) != Some(from)
+    };
+    let counted = all_counted(records).into_iter();
+    found.extend(
+        counted.filter(|one| {
+            is_open(one.sent, one.from) && is_open(one.received, one.from) && fits(one)
+        }),
+    );
+    found.sort_by_key(|one| (one.from, one.sent.begun));
+    found
+}
+
+/// Which send belongs to which receive, as far as they can be counted.
+fn all_counted(records: &[RankRecord]) -> Vec<Message<'_>> {
     let mut sent: BTreeMap<Key, Vec<&EventRecord>> = BTreeMap::new();
     let mut received: BTreeMap<Key, Vec<&EventRecord>> = BTreeMap::new();
     for record in records {
@@ -48,6 +130,7 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
             };
             let (me, context, tag) = (record.rank, event.context, event.tag);
             match event.kind {
+                _ if context == NO_CONTEXT => {}
                 EventKind::Sent => sent
                     .entry((me, peer, context, tag))
                     .or_default()
@@ -65,10 +148,6 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         .map(|record| (record.rank, Known::of(record)))
         .collect();
     let of = |rank: u32| known.get(&rank).copied().unwrap_or(Known::ALL);
-    let hosts: BTreeMap<u32, &str> = records
-        .iter()
-        .map(|record| (record.rank, record.host.as_str()))
-        .collect();
     let mut found = Vec::new();
     for (key, sends) in &mut sent {
         let Some(receives) = received.get_mut(key) else {
@@ -76,23 +155,13 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         };
         sends.sort_by_key(|event| event.begun);
         receives.sort_by_key(|event| event.begun);
-        let is_far = hosts.get(&key.0) != hosts.get(&key.1);
-        let fits = |sent: &EventRecord, received: &EventRecord| {
-            (is_far || received.ended >= sent.begun)
-                && received
-                    .bytes
-                    .zip(sent.bytes)
-                    .is_none_or(|(one, other)| one == other)
-        };
         let pairs = counted(sends, receives, (of(key.0), of(key.1)));
-        found.extend(pairs.filter(|(sent, received)| fits(sent, received)).map(
-            |(sent, received)| Message {
-                from: key.0,
-                sent,
-                to: key.1,
-                received,
-            },
-        ));
+        found.extend(pairs.map(|(sent, received)| Message {
+            from: key.0,
+            sent,
+            to: key.1,
+            received,
+        }));
     }
     found
 }
@@ -220,7 +289,21 @@ mod tests {
             tag: 3,
             context: 8,
             bytes: Some(4),
+            mark: 0,
         }
+    }
+
+    /// The same, where each message carries a mark.
+    fn marked(mut records: Vec<RankRecord>) -> Vec<RankRecord> {
+        let first = mark::first_of(0).expect("a small rank");
+        for record in &mut records {
+            for event in &mut record.threads[0].events {
+                if matches!(event.kind, EventKind::Sent | EventKind::Received) {
+                    event.mark = first + event.begun / 10;
+                }
+            }
+        }
+        records
     }
 
     /// Messages are sent at multiples of 10, and received 5 later. Each rank has gaps.
@@ -279,6 +362,48 @@ mod tests {
         assert_eq!(sent(&both), expected(300, 510));
         let several = ranks(100, [&[(100, 150), (300, 400)], &[(220, 250), (333, 380)]]);
         assert_eq!(sent(&several), expected(100, 400));
+    }
+
+    #[test]
+    fn what_is_marked_is_found_between_gaps_as_well() {
+        let gaps: [&[(u64, u64)]; 2] = [&[(100, 150), (300, 400)], &[(220, 250), (333, 380)]];
+        // Those that one of them has left out are none.
+        let there = |at: &u64| {
+            let times = [*at, *at + 5];
+            let left_out = |(gaps, at): (&[(u64, u64)], u64)| {
+                gaps.iter().any(|gap| (gap.0..gap.1).contains(&at))
+            };
+            !gaps.into_iter().zip(times).any(left_out)
+        };
+        let expected: Vec<_> = (0..100).map(|at| at * 10).filter(there).collect();
+        assert_eq!(sent(&marked(ranks(100, gaps))), expected);
+        // Whoever has not finished as well.
+        let mut records = marked(ranks(100, gaps));
+        records[1].threads[0].events.pop();
+        assert_eq!(sent(&records), expected);
+    }
+
+    #[test]
+    fn a_mark_that_two_have_says_nothing() {
+        let mut records = marked(ranks(10, [&[], &[]]));
+        let events = &mut records[1].threads[0].events;
+        events[3].mark = events[4].mark;
+        let expected = [0, 10, 20, 50, 60, 70, 80, 90];
+        assert_eq!(sent(&records), expected);
+    }
+
+    #[test]
+    fn the_word_of_a_transfer_counts_among_what_was_sent_alike() {
+        let mut records = ranks(10, [&[(30, 50)], &[(0, 20), (60, 70)]]);
+        for record in &mut records {
+            for event in &mut record.threads[0].events {
+                event.mark = event.begun / 10 + 1;
+            }
+        }
+        assert_eq!(sent(&records), [20, 50, 70, 80, 90]);
+        // To another communicator, or of another sender, it is another one.
+        records[1].threads[0].events[0].context = 10;
+        assert_eq!(sent(&records)[0], 50);
     }
 
     #[test]

@@ -126,6 +126,8 @@ pub struct EventRecord {
     pub context: u32,
     /// Bytes of data, if known.
     pub bytes: Option<u64>,
+    /// What a message has carried, by which it is known; 0 for nothing.
+    pub mark: u64,
 }
 
 impl RankRecord {
@@ -166,6 +168,7 @@ impl RankRecord {
             tag: -1,
             context: 0,
             bytes: None,
+            mark: 0,
         });
     }
 
@@ -421,5 +424,6 @@ fn event_of(
         tag: row[3] as u32 as i32,
         context: row[4] as u32,
         bytes: Some(row[5]).filter(|bytes| *bytes != u64::MAX),
+        mark: row[6],
     })
 }

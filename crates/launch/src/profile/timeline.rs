@@ -5,7 +5,8 @@
 //! | process | a rank |
 //! | thread | a thread of it that calls MPI, or a fiber |
 //! | slice | a call; within it what it waited for, and within that how long it slept: the rest of the wait it looked again and again |
-//! | flow | a message, from the call that sends it to the call that completes its receive |
+//! | flow | a message, from the call that sends it to the end of the call that completes its receive |
+//! | slice "receives" | that end, a nanosecond long |
 //! | slice "frequent calls are not recorded" | on a track of its own: what it says |
 //!
 //! Each event is a line, so the file is as long as the events, and nothing of it is kept in memory.
@@ -13,9 +14,12 @@
 //! # What Perfetto makes of it
 //! Processes and threads are numbered from 1, as 0 is the idle one to Perfetto. It turns microseconds into nanoseconds by
 //! cutting off what is behind them, so times are written an eighth of a nanosecond later: else one in some would end a nanosecond early, and
-//! what lies within it reach beyond it, or the end of an arrow miss it. The unit of display is not said: some versions take it for that of the times.
+//! what lies within it reach beyond it, or the end of an arrow miss it. An arrow leads from the innermost slice around one of its ends to that around
+//! the other, *from the one that begins first*: where the receiver has waited since before the message was sent, that would be its wait. So the end
+//! has a slice of its own.
+//! The unit of display is not said: some versions take it for that of the times.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -143,10 +147,18 @@ pub fn write(out: &mut impl Write, records: &[RankRecord]) -> io::Result<Written
             }
         }
     }
+    let mut points = BTreeSet::new();
     for (number, message) in messages::pairs(records).iter().enumerate() {
         let (sent, received) = (message.sent, message.received);
         // Within the slice of the call that completes it.
         let end = received.ended.saturating_sub(1).max(sent.begun);
+        if points.insert((message.to, received.track, end)) {
+            line(
+                out,
+                &json!({"ph": "X", "name": "receives", "cat": "message", "pid": process(message.to),
+                        "tid": thread(received.track), "ts": micros(end - start), "dur": micros(1)}),
+            )?;
+        }
         line(
             out,
             &json!({"ph": "s", "id": number, "name": "message", "cat": "message", "pid": process(message.from),

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, waiting};
+use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, waiting};
 use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
@@ -142,7 +142,8 @@ impl Core {
         let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
             return false;
         };
-        if self.matching.posted_len() != 0 || data.len() > SHORT {
+        // What is marked is told with the status of a longer way.
+        if self.matching.posted_len() != 0 || data.len() > SHORT || Envelope::is_marked(head) {
             return false;
         }
         let Some(wanted) = self.looking.of(from, context, tag) else {
@@ -169,7 +170,10 @@ impl Core {
         let Some(wanted) = self.looking.of(from, envelope.context, tag) else {
             return false;
         };
-        if envelope.kind != MessageKind::Eager || !wanted.takes(data.len(), envelope.signature) {
+        if envelope.kind != MessageKind::Eager
+            || envelope.token != Token(0)
+            || !wanted.takes(data.len(), envelope.signature)
+        {
             return self.close_looking();
         }
         let bytes = data.copy_to_region(&wanted.into);
@@ -220,7 +224,10 @@ impl Engine {
         if size >= self.injected_below || !self.outbox.windows.spend(to, size) {
             return false;
         }
-        let envelope = Envelope::eager(context, tag, size as u64);
+        let envelope = Envelope {
+            token: Token(self.mark),
+            ..Envelope::eager(context, tag, size as u64)
+        };
         let head = envelope.of(signature).to_head();
         if !self.fabric.inject(to, &head, buffer::bytes_of(&region)) {
             self.outbox.windows.give_back(to, size);
@@ -332,7 +339,10 @@ impl Engine {
         };
         let data = SharedBytes::of(&message.data);
         let envelope = &message.envelope;
-        if envelope.kind != MessageKind::Eager || !wanted.takes(data.len(), envelope.signature) {
+        if envelope.kind != MessageKind::Eager
+            || envelope.token != Token(0)
+            || !wanted.takes(data.len(), envelope.signature)
+        {
             return Some(None);
         }
         let bytes = data.copy_to_region(&wanted.into);

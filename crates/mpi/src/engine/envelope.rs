@@ -113,7 +113,8 @@ pub(crate) struct Envelope {
     pub size: u64,
     /// What the data are; unknown for what is no message.
     pub signature: SignatureCode,
-    /// The grant to pull by, for `Rts`; else a number of the sender's. Repeated by the answer.
+    /// The grant to pull by, for `Rts`; else a number of the sender's. Repeated by the answer. Of an eager message of a program its
+    /// [mark](super::Engine::mark_sends).
     pub token: Token,
 }
 
@@ -245,6 +246,12 @@ impl Envelope {
         let is_eager = first as u8 == MessageKind::Eager.to_byte() && tag >= 0;
         let signature = SignatureCode::from_bits((third >> SIZE_BITS) as u16);
         is_eager.then_some(((first >> 32) as u32, tag, signature))
+    }
+
+    /// Whether an eager message of a program, of which this is the head, carries a [mark](super::Engine::mark_sends).
+    #[inline]
+    pub(crate) fn is_marked(head: &Head) -> bool {
+        head.as_chunks::<8>().0[3] != [0; 8]
     }
 
     /// Parses what a peer sent; `None` if it is no envelope.

@@ -349,6 +349,7 @@ impl Request {
             error: outcome.error.clone(),
             message: outcome.source.is_some(),
             null: outcome.source.is_none() && !outcome.cancelled && self.is_receive(),
+            mark: outcome.mark,
         }
     }
 }
@@ -362,7 +363,7 @@ impl Request {
             return None;
         }
         let outcome = &self.outcome;
-        if outcome.error.is_some() || outcome.cancelled {
+        if outcome.error.is_some() || outcome.cancelled || outcome.mark != 0 {
             return None;
         }
         let from = outcome.source?;
@@ -501,6 +502,7 @@ impl Request {
         self.outcome.source = Some(from);
         self.outcome.tag = envelope.tag;
         self.outcome.bytes = fitted as u64;
+        self.outcome.mark = envelope.token.0;
         if fitted < data.len() {
             self.outcome.error = Some(truncated(from, envelope.tag, envelope.size, fitted));
         } else if !buffer.expects(envelope.signature) {
@@ -532,6 +534,7 @@ impl Request {
             tag,
             bytes: fits,
             cancelled: false,
+            mark: envelope.token.0,
             error,
         };
         let fits = fits as usize;

@@ -41,7 +41,10 @@ impl Engine {
         to: Peer,
         tag: i32,
     ) -> Result<Option<RequestId>> {
-        let envelope = Envelope::eager(context, tag, buffer.bytes() as u64).of(buffer.code());
+        let envelope = Envelope {
+            token: Token(self.mark),
+            ..Envelope::eager(context, tag, buffer.bytes() as u64).of(buffer.code())
+        };
         self.start_send_of(mode, buffer, envelope, to)
     }
 
@@ -145,6 +148,10 @@ impl Engine {
             .insert(context, None, Work::Send(sending));
         envelope.request = request;
         if protocol != Protocol::Eager {
+            if self.mark != 0 && context & 1 == 0 {
+                // One that is held back gets another word when it leaves.
+                self.mark = if is_held { 0 } else { token.0 };
+            }
             envelope.token = token;
         }
         envelope.kind = match protocol {
@@ -323,6 +330,7 @@ impl Engine {
                 tag: envelope.tag,
                 bytes: fitted as u64,
                 message: true,
+                mark: envelope.token.0,
                 ..Status::default()
             })
         };

@@ -11,6 +11,8 @@ pub(crate) struct Outcome {
     pub tag: i32,
     pub bytes: u64,
     pub cancelled: bool,
+    /// What the message has carried: see [`Status::mark`].
+    pub mark: u64,
     pub error: Option<Error>,
 }
 
@@ -21,6 +23,7 @@ impl Outcome {
         tag: -1,
         bytes: 0,
         cancelled: false,
+        mark: 0,
         error: None,
     };
 }
@@ -42,6 +45,9 @@ pub struct Status {
     pub message: bool,
     /// Whether the peer was `MPI_PROC_NULL`.
     pub null: bool,
+    /// The word that the message has carried, if its sender has [marked](crate::Process::mark_sends) it; of an announced message, and of a synchronous one, the
+    /// word of its transfer.
+    pub mark: u64,
 }
 
 impl Status {

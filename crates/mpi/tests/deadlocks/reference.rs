@@ -1,13 +1,19 @@
 //! Reference: what can become of a program of several threads in each rank, found by going through all states that it can have.
 //!
 //! ```text
-//!   a thread takes its next step │ a message arrives: behind those of the same sender to the same receiver, before or after any other
+//!   a thread takes its next step │ a message arrives: behind those of the same sender to the same receiver on the same communicator,
+//!                                │ before or after any other
 //! ```
+//!
+//! Between communicators there is no order (MPI 5.0, section 3.5), and none where each has a channel of its own: what was sent later on
+//! another one may be received first, and have a third message sent that comes before the first.
 //!
 //! Nothing of the library is used here. A message is matched by what the standard says: the first that fits of those that have come, the
 //! first receive that fits of those posted.
 
 use std::collections::{BTreeSet, HashSet};
+
+use super::players::COMMS;
 
 /// A step of a thread's program.
 #[derive(Clone, Copy, Debug)]
@@ -90,7 +96,7 @@ struct Rank {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct State {
     ranks: Vec<Rank>,
-    /// On their way: by sender and receiver.
+    /// On their way: by sender, receiver and communicator.
     lanes: Vec<Vec<Message>>,
 }
 
@@ -117,7 +123,7 @@ pub fn fates(programs: &Programs) -> Option<Fates> {
     };
     let first = State {
         ranks: programs.iter().map(rank).collect(),
-        lanes: vec![Vec::new(); programs.len() * programs.len()],
+        lanes: vec![Vec::new(); programs.len() * programs.len() * usize::from(COMMS)],
     };
     let mut fates = Fates::default();
     let mut seen = HashSet::from([first.clone()]);
@@ -219,7 +225,8 @@ impl State {
                 };
                 own.waits[thread] = synchronous;
                 own.places[thread] += u8::from(!synchronous);
-                let lane = rank * programs.len() + usize::from(to);
+                let pair = rank * programs.len() + usize::from(to);
+                let lane = pair * usize::from(COMMS) + usize::from(comm);
                 after.lanes[lane].push(message);
             }
             Step::Receive { .. } => match own.unexpected.iter().position(|one| fits(step, one)) {
@@ -288,7 +295,7 @@ impl State {
     fn arrived(&self, programs: &Programs, lane: usize) -> Self {
         let mut after = self.clone();
         let message = after.lanes[lane].remove(0);
-        let to = lane % programs.len();
+        let to = lane / usize::from(COMMS) % programs.len();
         let takes = |thread: &u8| {
             let step = self.step(programs, (to, usize::from(*thread)));
             step.is_some_and(|step| fits(step, &message))

@@ -309,6 +309,7 @@ impl Receiving {
                 0
             },
             cancelled: false,
+            mark: 0,
             error,
         }
     }

@@ -775,6 +775,11 @@ fn threads_of_both_kinds() {
 }
 
 #[test]
+fn threads_on_communicators_with_hints() {
+    passes("hints", &[2], &["8", "20"]);
+}
+
+#[test]
 fn fibers_of_c() {
     passes("fibers", &[1, 2, 3], &[]);
 }

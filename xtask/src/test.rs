@@ -4,8 +4,9 @@
 //! does not keep the next from running. The last line has the counts. Steps that keep one core busy, and have nothing
 //! to do with time, run two at a time.
 //!
-//! With `--long` the same steps take longer: random tests have more seeds, mpi4py's suite runs with more numbers
-//! of ranks, and the fuzz targets run for some minutes. That is for a night, or before a release.
+//! With `--long` the same steps take longer: random tests have more seeds, or two minutes for each fabric, mpi4py's
+//! suite runs with more numbers of ranks, and the fuzz targets run for some minutes. That is for a night, or before a
+//! release.
 
 use std::io::{Read, Seek};
 use std::process::{Command, Stdio};
@@ -111,7 +112,11 @@ const STEPS: &[Step] = &[
         ..Step::new("instructions", "cargo xtask instructions --as-it-is")
     },
     Step {
-        long: Long::With(&[("WEFT_SEEDS", "2000"), ("PROPTEST_CASES", "20000")]),
+        long: Long::With(&[
+            ("WEFT_SEEDS", "2000"),
+            ("WEFT_SECONDS", "120"),
+            ("PROPTEST_CASES", "20000"),
+        ]),
         ..Step::new(
             "unit and system tests",
             "cargo test --workspace --no-fail-fast",

@@ -1,12 +1,13 @@
 //! Communicators whose members receive no `MPI_ANY_TAG`: their messages are divided among the engines of each rank, by tag.
 //!
-//! `WEFT_SEEDS=1000` plays so many random programs of threads on each fabric.
+//! `WEFT_SEEDS=1000` plays so many random programs of threads on each fabric, `WEFT_SECONDS=120` as many as begin within two minutes:
+//! [`common::several::random_programs`].
 
 mod common;
 
 use std::sync::{Arc, Barrier};
 
-use common::several::{barrier, receive, send, side_by_side, side_by_side_and_over_tcp};
+use common::several::{barrier, random_programs, receive, send, side_by_side};
 use common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
@@ -495,28 +496,31 @@ fn pair(process: &Arc<Process>, comm: &Comm, thread: i32, threads: i32, seed: u6
     }
 }
 
+/// Twelve threads of each of two ranks on one communicator; the others go on while all ranks meet.
+fn all_draw(process: &Arc<Process>, comm: &Arc<Comm>, seed: u64) {
+    const THREADS: i32 = 12;
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let seed = seed * THREADS as u64 + thread as u64;
+            scope.spawn(move || pair(process, comm, thread, THREADS, seed));
+        }
+        for _ in 0..50 {
+            barrier(comm);
+        }
+    });
+    barrier(comm);
+    assert_eq!(process.live_requests(), 0);
+    assert_eq!(process.unexpected_messages(), 0);
+}
+
 #[test]
 fn threads_of_one_communicator_do_what_they_draw() {
-    const THREADS: i32 = 12;
-    let seeds = std::env::var("WEFT_SEEDS").ok();
-    let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(2);
-    for seed in 0..seeds {
-        side_by_side_and_over_tcp(2, 3, move |process| {
-            let comm = asserted(&process.world());
-            std::thread::scope(|scope| {
-                for thread in 0..THREADS {
-                    let (process, comm) = (&process, &comm);
-                    let seed = seed * THREADS as u64 + thread as u64;
-                    scope.spawn(move || pair(process, comm, thread, THREADS, seed));
-                }
-                // The others go on while all ranks meet.
-                for _ in 0..50 {
-                    barrier(&comm);
-                }
-            });
-            barrier(&comm);
-            assert_eq!(process.live_requests(), 0);
-            assert_eq!(process.unexpected_messages(), 0);
-        });
-    }
+    random_programs(2, 3, |seed| {
+        move |process: Arc<Process>| {
+            let world = process.world();
+            all_draw(&process, &asserted(&world), seed);
+            // The same where nothing is divided.
+            all_draw(&process, &world.dup().unwrap(), seed);
+        }
+    });
 }

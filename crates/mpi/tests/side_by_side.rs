@@ -1,6 +1,7 @@
 //! Communicators of several channels: each rank has several engines, and is one rank all the same.
 //!
-//! `WEFT_SEEDS=1000` plays so many random programs of 24 threads on each fabric.
+//! `WEFT_SEEDS=1000` plays so many random programs of 24 threads on each fabric, `WEFT_SECONDS=120` as many as begin within two minutes:
+//! [`common::several::random_programs`].
 
 mod common;
 
@@ -9,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::inquired::Inquired;
-use common::several::{barrier, receive, send, side_by_side, side_by_side_and_over_tcp};
+use common::several::{barrier, random_programs, receive, send, side_by_side};
 use common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
@@ -201,8 +202,9 @@ fn threads_enter_collectives_of_different_communicators_in_different_orders() {
     });
 }
 
-/// One thread of a rank and its like at the other rank, which draws the same.
-fn pair(process: &Arc<Process>, parent: &Arc<Comm>, seed: u64) {
+/// One thread of a rank and its like at the other rank, which draws the same. What all threads share is a communicator, where each makes
+/// others by a tag of its own.
+fn pair(process: &Arc<Process>, parent: &Arc<Comm>, shared: (&Arc<Comm>, i32), seed: u64) {
     let mut random = StdRng::seed_from_u64(seed);
     let (me, other) = (parent.rank(), 1 - parent.rank());
     let mut comm = parent.dup().unwrap();
@@ -247,6 +249,30 @@ fn pair(process: &Arc<Process>, parent: &Arc<Comm>, seed: u64) {
                 process.wait(outgoing).unwrap();
                 assert_eq!(room, pattern(length, step));
             }
+            5 => {
+                // Beside those that other threads make of the same communicator.
+                let (all, number) = shared;
+                let made = all.create_group(&Arc::clone(all.group()), number);
+                let made = made.unwrap().expect("a member");
+                if first {
+                    send(&made, other, tag, pattern(length, step));
+                } else {
+                    assert_eq!(receive(&made, other, tag, length), pattern(length, step));
+                }
+                made.drop_messages();
+            }
+            6 if !first => {
+                // Taken out of the matching before it is received.
+                let (message, _) = loop {
+                    let found = comm.improbe(Source::Any, TagPattern::Exact(tag));
+                    if let Some(found) = found.unwrap() {
+                        break found;
+                    }
+                };
+                let mut room = vec![0; length];
+                process.mrecv(message.unwrap(), over(&mut room)).unwrap();
+                assert_eq!(room, pattern(length, step));
+            }
             _ if first => send(&comm, other, tag, pattern(length, step)),
             _ => assert_eq!(receive(&comm, other, tag, length), pattern(length, step)),
         }
@@ -256,22 +282,27 @@ fn pair(process: &Arc<Process>, parent: &Arc<Comm>, seed: u64) {
 #[test]
 fn twenty_four_threads_do_what_they_draw() {
     const THREADS: u64 = 12;
-    let seeds = std::env::var("WEFT_SEEDS").ok();
-    let seeds = seeds.and_then(|seeds| seeds.parse().ok()).unwrap_or(2);
-    for seed in 0..seeds {
-        side_by_side_and_over_tcp(2, 3, move |process| {
+    random_programs(2, 3, |seed| {
+        move |process: Arc<Process>| {
             let world = process.world();
             let parents: Vec<_> = (0..THREADS).map(|_| world.dup().unwrap()).collect();
             std::thread::scope(|scope| {
                 for (parent, number) in parents.iter().zip(0..) {
-                    let process = &process;
-                    scope.spawn(move || pair(process, parent, seed * THREADS + number));
+                    let (process, world) = (&process, &world);
+                    scope.spawn(move || {
+                        pair(
+                            process,
+                            parent,
+                            (world, number as i32),
+                            seed * THREADS + number,
+                        );
+                    });
                 }
             });
             assert_eq!(process.live_requests(), 0);
             assert_eq!(process.unexpected_messages(), 0);
-        });
-    }
+        }
+    });
 }
 
 #[test]

@@ -7,14 +7,17 @@
 //!       ── Asked     transfers that others were asked for
 //!       ── Loopback  what it sends to itself
 //!       ── Liveness  who has died: libfabric does not tell
+//!       ── Later     where those are that were started later
 //!
 //!   face        what the layers above call
 //!   messages    what has come, and who hears of it
 //!   transfers   bytes that are moved by portal, on both sides
+//!   members     who is lost, and whose number another process has
 //!   parting     how a rank leaves
 //! ```
 
 mod face;
+mod members;
 mod messages;
 mod parting;
 mod transfers;
@@ -29,6 +32,7 @@ use weft_fabric_tcp::{NetworkBell, Tcp};
 
 use crate::asked::Asked;
 use crate::choice::largest_data;
+use crate::later::{Directory, Later};
 use crate::libfabric::device::Event;
 use crate::libfabric::registration::RemoteMemory;
 use crate::liveness::Liveness;
@@ -57,6 +61,7 @@ pub struct Ofi {
     /// Nothing has come since the provider said that one may sleep.
     may_sleep: bool,
     liveness: Option<Liveness>,
+    later: Later,
     route: &'static str,
     /// Largest data part of a message.
     data: usize,
@@ -81,18 +86,26 @@ impl Ofi {
             bell,
             may_sleep: false,
             liveness: None,
+            later: Later::default(),
             route: face::route(provider),
             data: largest_data(provider),
             scratch: Vec::new(),
         }
     }
 
-    /// Has an endpoint of TCP with the same members tell who has died. Without one a peer is lost when something that is sent
-    /// to it fails.
+    /// Has an endpoint of TCP with the same members tell who has died, and whose number another process has. Without one a peer
+    /// is lost when something that is sent to it fails. In a job that grows the directory, which is that of the
+    /// endpoint, too, tells where those are that are started later.
     ///
     /// # Errors
     /// [`FabricError::System`] if the system refuses to watch it.
-    pub fn watched_by(mut self, tcp: Tcp) -> Result<Self> {
+    pub fn watched_by(mut self, tcp: Tcp, directory: Option<Box<dyn Directory>>) -> Result<Self> {
+        self.later = Later::new(directory);
+        for peer in 0..self.mail.members.peers() {
+            if let Some(card) = self.later.card(peer) {
+                self.mail.introduce(peer, card);
+            }
+        }
         let liveness = Liveness::new(tcp, &self.bell);
         self.liveness = Some(liveness.map_err(|error| FabricError::System {
             what: format!("nothing to watch connections with: {error}"),
@@ -113,6 +126,10 @@ impl Ofi {
         found += self.report(sink);
         // Once for each look: what came with a message is handed on before anybody asks for more.
         self.mail.device.ask();
+        // What is known of a member comes before what it says: whose message has come by now was recorded before.
+        if self.later.is_stale() {
+            found += self.renew(sink);
+        }
         while found < budget {
             if self.portal.has_deferred() {
                 break;
@@ -130,9 +147,7 @@ impl Ofi {
         }
         found += self.serving.advance(&mut self.mail);
         found += self.mail.advance();
-        if let Some(liveness) = &mut self.liveness {
-            found += liveness.look(&mut self.mail, &self.bell);
-        }
+        found += self.look_at_liveness(sink);
         found += self.report(sink);
         // What has come is answered first.
         if self.unposted.len() >= MOST_UNPOSTED || found == 0 && !self.unposted.is_empty() {
@@ -200,34 +215,6 @@ impl Ofi {
                 self.serving.completed(slot, Some(&reason), &mut self.mail);
             }
         }
-    }
-
-    /// Tells of losses, and ends what waited for them.
-    #[inline]
-    fn report(&mut self, sink: &mut dyn Sink) -> usize {
-        match self.mail.has_losses() {
-            true => self.report_losses(sink),
-            false => 0,
-        }
-    }
-
-    #[cold]
-    fn report_losses(&mut self, sink: &mut dyn Sink) -> usize {
-        let losses = self.mail.take_losses();
-        let mut found = losses.len();
-        for (peer, reason) in losses {
-            self.serving.forget(peer);
-            for operation in self.asked.remove_of(peer) {
-                let error = FabricError::PeerLost {
-                    peer: Peer(peer),
-                    reason: reason.clone(),
-                };
-                sink.transfer_completed(operation, Err(error));
-                found += 1;
-            }
-            sink.lost(Peer(peer), &reason);
-        }
-        found
     }
 
     /// Ends without a word, as a process does that is killed. For tests.

@@ -1,5 +1,8 @@
 //! Held buffers: which send slots are free, and whom the others hold a message for.
 
+/// Who has no message to come any more: its number is another process's.
+pub const NOBODY: u32 = u32::MAX;
+
 /// What was taken for sending and has not left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remains {
@@ -44,6 +47,14 @@ impl Held {
         Some(peer)
     }
 
+    /// What is held for this peer is for nobody any more.
+    pub fn give_up(&mut self, peer: u32) {
+        let holders = self.holders.iter_mut().flatten();
+        holders
+            .filter(|holder| **holder == peer)
+            .for_each(|holder| *holder = NOBODY);
+    }
+
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.holders.len()
@@ -71,8 +82,10 @@ mod tests {
         assert!(held.peers().eq([9]) && !held.is_empty());
         assert_eq!(held.take(9), Some(slots[0]));
         assert_eq!(held.take(9), None);
+        held.give_up(9);
+        assert!(held.peers().eq([NOBODY; 2]));
         for slot in slots {
-            assert_eq!(held.release(slot), Some(9));
+            assert_eq!(held.release(slot), Some(NOBODY));
         }
         assert!(held.is_empty());
     }

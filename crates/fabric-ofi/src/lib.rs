@@ -18,6 +18,7 @@
 //! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
 //! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
 //! | `liveness` | who has died: connections of TCP that carry nothing else |
+//! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |
 //! | `libfabric` | the library: the one place that calls it |
 //!
@@ -39,6 +40,7 @@ mod card;
 mod choice;
 mod endpoint;
 mod held;
+mod later;
 #[allow(unsafe_code)]
 mod libfabric;
 mod links;
@@ -52,6 +54,7 @@ pub mod wire;
 pub use card::{Card, CardError, LONGEST};
 pub use choice::{Extent, Found, found, hardware};
 pub use endpoint::Ofi;
+pub use later::Directory;
 pub use libfabric::library::{LibraryError, VARIABLE};
 pub use opening::{Config, Opening};
 

@@ -53,6 +53,8 @@ pub struct Link {
     pub goodbye_said: bool,
     /// It has said a goodbye, and nothing since.
     pub is_over: bool,
+    /// The endpoint of TCP says that it has left; nothing has come since. Its goodbye here may have gone with its connection.
+    pub has_left: bool,
 }
 
 impl Link {
@@ -76,6 +78,7 @@ impl Link {
             goodbye_wanted: false,
             goodbye_said: false,
             is_over: false,
+            has_left: false,
         }
     }
 
@@ -145,6 +148,7 @@ impl Link {
         let expected = self.received as u32;
         self.received += 1;
         self.is_over = header.kind == Kind::Goodbye;
+        self.has_left = false;
         header.sequence == expected
     }
 
@@ -166,7 +170,12 @@ impl Link {
     pub fn is_flushed(&self) -> bool {
         let missing = self.needed.wrapping_sub(self.acknowledged);
         let arrived = missing == 0 || missing > u32::MAX / 2;
-        (arrived && self.answers.is_empty() && !self.goodbye_wanted) || self.is_over
+        (arrived && self.answers.is_empty() && !self.goodbye_wanted) || self.needs_nothing()
+    }
+
+    /// Whether the peer may be gone, as it has said itself.
+    pub fn needs_nothing(&self) -> bool {
+        self.is_over || self.has_left
     }
 
     /// Whether the peer should be asked to acknowledge what it has not.

@@ -41,20 +41,21 @@ impl Liveness {
         })
     }
 
-    /// Has a connection made with each peer that has a link, and hears who is lost. Answers how many.
+    /// Has a connection made with each peer that has a link, and hears who is lost or succeeded.
     #[inline]
-    pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> usize {
+    pub fn look(&mut self, mail: &mut Mail, outer: &NetworkBell) -> Vec<News> {
         self.looks += 1;
         let begins = self.watched < mail.begun().len();
         if !begins && self.looks < LOOKS && !outer.is_prepared() {
-            return 0;
+            return Vec::new();
         }
-        self.looks = 0;
         self.look_now(mail)
     }
 
+    /// As [`look`](Self::look), whatever there is to be done. Who was succeeded by what the directory said before is told.
     #[cold]
-    fn look_now(&mut self, mail: &mut Mail) -> usize {
+    pub fn look_now(&mut self, mail: &mut Mail) -> Vec<News> {
+        self.looks = 0;
         while let Some(peer) = mail.begun().get(self.watched).copied() {
             match self.tcp.signal(Peer(peer), HERE) {
                 Ok(Posted::Retry) => break,
@@ -63,13 +64,26 @@ impl Liveness {
             }
             self.watched += 1;
         }
-        let mut losses = Losses(Vec::new());
-        self.tcp.poll(&mut losses, 64);
+        let mut heard = Heard(Vec::new());
+        self.tcp.poll(&mut heard, 64);
         self.tcp.forget(HERE);
-        for (peer, reason) in &losses.0 {
-            mail.lose(peer.0, reason.clone());
+        // Whom something is held for that does not leave may have ended.
+        if !mail.has_left() {
+            let traffic = self.tcp.traffic();
+            for over in traffic.links.iter().filter(|link| link.is_over) {
+                if let Some(link) = mail.link(over.peer.0) {
+                    link.has_left = true;
+                }
+            }
         }
-        losses.0.len()
+        heard.0
+    }
+
+    /// The link that was begun as this one, counted from 0, ends: another process has the number.
+    pub fn unwatch(&mut self, begun: usize) {
+        if begun < self.watched {
+            self.watched -= 1;
+        }
     }
 
     /// When it has something to do by itself.
@@ -88,14 +102,26 @@ impl Liveness {
     }
 }
 
-/// Hears of losses alone.
-struct Losses(Vec<(Peer, String)>);
+/// What is heard of a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum News {
+    /// It is lost, for this reason.
+    Lost(u32, String),
+    /// Another process has its number.
+    Succeeded(u32),
+}
 
-impl Sink for Losses {
+/// Hears of peers alone, in the order in which it is said.
+struct Heard(Vec<News>);
+
+impl Sink for Heard {
     fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
     fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
     fn lost(&mut self, peer: Peer, reason: &str) {
-        self.0.push((peer, reason.to_owned()));
+        self.0.push(News::Lost(peer.0, reason.to_owned()));
     }
     fn signalled(&mut self, _: Peer, _: SyncKey) {}
+    fn succeeded(&mut self, peer: Peer) {
+        self.0.push(News::Succeeded(peer.0));
+    }
 }

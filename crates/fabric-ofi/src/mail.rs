@@ -1,9 +1,11 @@
 //! Mail: the device with the links of all peers. What is sent takes a credit of its link, and a buffer if it is too
 //! large for the provider's short way.
 
+mod members;
+
 use weft_fabric::{FabricError, Membership, Peer, Posted, Result};
 
-use crate::held::{Held, Remains};
+use crate::held::{Held, NOBODY, Remains};
 use crate::libfabric::device::{Device, Event, Outcome};
 use crate::links::{Answer, Link};
 use crate::passes::Passes;
@@ -90,8 +92,9 @@ impl Mail {
         let unknown = || lost("it has not said where it can be reached over libfabric".into());
         let card = self.passes.card(peer.0).ok_or_else(unknown)?;
         let address = self.device.insert(&card.address).map_err(lost)?;
-        let out = self.passes.to(peer.0, card);
-        let link = Link::new(address, out, self.passes.of(peer.0));
+        let passes = self.passes.to(peer.0).zip(self.passes.of(peer.0));
+        let (out, own) = passes.ok_or_else(unknown)?;
+        let link = Link::new(address, out, own);
         self.links[peer.index()] = Some(Box::new(link));
         self.begun.push(peer.0);
         Ok(())
@@ -212,7 +215,7 @@ impl Mail {
         match self.link_ref(header.from) {
             Some(link) => link.admits(header),
             None if header.from == self.me || header.from >= self.members.peers() => false,
-            None => header.pass == self.passes.of(header.from),
+            None => Some(header.pass) == self.passes.of(header.from),
         }
     }
 
@@ -326,12 +329,17 @@ impl Mail {
         self.held.is_empty() && self.listed.is_empty()
     }
 
+    /// Whether nothing has to leave any more: who has said goodbye may be gone, and a provider tries that forever.
+    pub fn needs_nobody(&self) -> bool {
+        self.remains() != Remains::ForOthers
+    }
+
     /// What has not left yet, and for whom.
     pub fn remains(&self) -> Remains {
         if self.has_left() {
             return Remains::Nothing;
         }
-        let is_over = |peer: u32| self.link_ref(peer).is_none_or(|link| link.is_over);
+        let is_over = |peer: u32| self.link_ref(peer).is_none_or(Link::needs_nothing);
         let mut awaited = self.held.peers().chain(self.listed.iter().copied());
         match awaited.all(is_over) {
             true => Remains::ForTheGone,
@@ -345,10 +353,12 @@ impl Mail {
         self.held.release(slot);
     }
 
-    /// A message has failed.
+    /// A message has failed. That one to a process whose number another one has did not arrive says nothing of anybody.
     #[cold]
     pub fn send_failed(&mut self, slot: usize, reason: &str) {
-        if let Some(peer) = self.held.release(slot) {
+        if let Some(peer) = self.held.release(slot)
+            && peer != NOBODY
+        {
             self.lose(peer, format!("a message to it failed: {reason}"));
         }
     }
@@ -363,37 +373,5 @@ impl Mail {
     #[inline]
     pub fn completion(&mut self) -> Option<Event> {
         self.device.next()
-    }
-
-    /// A peer is out of reach. One that has said goodbye is no loss.
-    #[cold]
-    pub fn lose(&mut self, peer: u32, reason: String) {
-        if let Some(link) = self.link(peer) {
-            link.answers.clear();
-            link.goodbye_wanted = false;
-            let is_over = link.is_over;
-            for (slot, _) in std::mem::take(&mut link.waiting) {
-                self.held.release(slot);
-            }
-            if is_over {
-                let left = "it has left the job and takes no more messages";
-                let _ = self.members.lose(Peer(peer), left);
-                return;
-            }
-        }
-        if self.members.lose(Peer(peer), reason.clone()) {
-            self.losses.push((peer, reason));
-        }
-    }
-
-    /// Whether there are losses that were not reported yet.
-    #[inline]
-    pub fn has_losses(&self) -> bool {
-        !self.losses.is_empty()
-    }
-
-    /// Losses that were not reported yet.
-    pub fn take_losses(&mut self) -> Vec<(u32, String)> {
-        std::mem::take(&mut self.losses)
     }
 }

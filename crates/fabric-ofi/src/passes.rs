@@ -1,4 +1,5 @@
-//! Passes: by which messages of the job are told from others; of the job's key, both ranks, and what each has drawn.
+//! Passes: by which messages of the job are told from others; of the job's key, both ranks, and the numbers that both endpoints
+//! have drawn. So a process is not taken for another one that had its rank, on either side.
 
 use weft_secure::{Key, pass};
 
@@ -25,15 +26,29 @@ impl Passes {
         self.cards.get(peer as usize)?.as_ref()
     }
 
-    /// The pass of messages to the peer with this card.
-    pub fn to(&self, peer: u32, card: &Card) -> u64 {
-        pass(&self.key, PURPOSE, (self.me, peer), card.number)
+    /// A peer is reached here from now on.
+    pub fn set(&mut self, peer: u32, card: Option<Card>) {
+        if let Some(known) = self.cards.get_mut(peer as usize) {
+            *known = card;
+        }
     }
 
-    /// The pass of messages of a peer to this endpoint.
-    pub fn of(&self, from: u32) -> u64 {
-        let number = self.card(self.me).map_or(0, |card| card.number);
-        pass(&self.key, PURPOSE, (from, self.me), number)
+    /// The pass of messages to a peer, if it has said where it is.
+    pub fn to(&self, peer: u32) -> Option<u64> {
+        let numbers = self.numbers(peer)?;
+        Some(pass(&self.key, PURPOSE, (self.me, peer), numbers))
+    }
+
+    /// The pass of messages of a peer to this endpoint, if it has said where it is.
+    pub fn of(&self, from: u32) -> Option<u64> {
+        let numbers = self.numbers(from)?;
+        Some(pass(&self.key, PURPOSE, (from, self.me), numbers))
+    }
+
+    /// What both have drawn, in one: another number of either makes another one of both.
+    fn numbers(&self, peer: u32) -> Option<u64> {
+        let both = (self.card(self.me)?, self.card(peer)?);
+        Some(both.0.number ^ both.1.number)
     }
 }
 
@@ -52,9 +67,32 @@ mod tests {
         };
         let key = Key::random().expect("random bytes");
         let both = [0, 1].map(|me| Passes::new(me, key.clone(), vec![card(5), card(6)]));
-        let written = both[0].to(1, both[0].card(1).expect("known"));
+        let written = both[0].to(1);
+        assert!(written.is_some());
         assert_eq!(written, both[1].of(0));
         assert_ne!(written, both[0].of(1), "each direction has its own");
-        assert!(both[0].card(2).is_none());
+        assert_eq!((both[0].to(2), both[0].of(2)), (None, None));
+    }
+
+    #[test]
+    fn a_process_is_told_from_the_one_before_that_had_its_rank() {
+        let card = |number| {
+            Some(Card {
+                provider: "tcp".into(),
+                address: vec![1],
+                number,
+            })
+        };
+        let mut passes = Passes::new(
+            0,
+            Key::random().expect("random bytes"),
+            vec![card(5), card(6)],
+        );
+        let before = (passes.to(1), passes.of(1));
+        passes.set(1, card(7));
+        assert_ne!(passes.to(1), before.0);
+        assert_ne!(passes.of(1), before.1);
+        passes.set(1, None);
+        assert_eq!((passes.to(1), passes.of(1)), (None, None));
     }
 }

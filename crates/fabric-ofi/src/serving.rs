@@ -45,6 +45,8 @@ struct Transfer {
     /// The grant was taken back, or the peer is gone.
     outcome: Outcome,
     is_answered: bool,
+    /// The peer is gone: what becomes of pieces under way says nothing of who has its number.
+    is_forgotten: bool,
 }
 
 impl Transfer {
@@ -115,6 +117,7 @@ impl Serving {
             under_way: 0,
             outcome: Outcome::Done,
             is_answered: false,
+            is_forgotten: false,
         };
         self.transfers.push((self.next, transfer));
         self.next += 1;
@@ -231,6 +234,7 @@ impl Serving {
         if let Some((_, transfer)) = found.into_iter().find(|(id, _)| *id == piece.transfer) {
             transfer.under_way -= 1;
             match failure {
+                Some(_) if transfer.is_forgotten => {}
                 Some(reason) => {
                     transfer.outcome = Outcome::NotGranted;
                     let reason = format!("a transfer with it failed: {reason}");
@@ -272,13 +276,16 @@ impl Serving {
             if transfer.peer == peer {
                 transfer.outcome = Outcome::NotGranted;
                 transfer.is_answered = true;
+                transfer.is_forgotten = true;
             }
         }
     }
 
     /// Peers that memory of this grant is being sent to.
     pub fn receivers(&self, token: Token) -> Vec<u32> {
-        let of = |transfer: &Transfer| transfer.token == token && transfer.under_way > 0;
+        let of = |transfer: &Transfer| {
+            transfer.token == token && transfer.under_way > 0 && !transfer.is_forgotten
+        };
         let receiving = self.transfers.iter().filter(|(_, transfer)| of(transfer));
         receiving.map(|(_, transfer)| transfer.peer).collect()
     }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
-    Rights, SharedBytes, SignalTable, Sink, SyncKey, Token, Traffic, Uses, without_shared_memory,
+    Bell, Deaf, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region,
+    Result, Rights, SignalTable, Sink, SyncKey, Token, Traffic, Uses, without_shared_memory,
 };
 use weft_secure::{Key, Refusals};
 
@@ -539,13 +539,6 @@ impl Remote for Tcp {
 impl<N: Network> Drop for Tcp<N> {
     /// Hands over what was taken for sending, says goodbye, and waits until the other kernels have it.
     fn drop(&mut self) {
-        struct Nobody;
-        impl Sink for Nobody {
-            fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-            fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
-            fn lost(&mut self, _: Peer, _: &str) {}
-            fn signalled(&mut self, _: Peer, _: SyncKey) {}
-        }
         let end = self.connector.after(FAREWELL);
         self.farewell();
         loop {
@@ -554,7 +547,7 @@ impl<N: Network> Drop for Tcp<N> {
             if self.is_flushed() || self.connector.now() >= end {
                 return;
             }
-            if self.look(&mut Nobody, 64) == 0 {
+            if self.look(&mut Deaf, 64) == 0 {
                 let bell = self.bell.clone();
                 let ticket = bell.prepare();
                 // What the other kernels acknowledge makes nothing readable.

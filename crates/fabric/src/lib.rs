@@ -33,6 +33,7 @@
 pub mod board;
 mod boxed;
 pub mod conformance;
+mod deaf;
 pub mod fault;
 mod forward;
 pub mod grants;
@@ -48,6 +49,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use deaf::Deaf;
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use membership::Membership;
 pub use shared::{SharedBlock, SharedKey};

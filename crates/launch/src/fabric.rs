@@ -16,6 +16,7 @@
 
 mod network_choice;
 mod ofi;
+mod recorded;
 mod supervised;
 
 use std::sync::{Mutex, PoisonError};
@@ -28,6 +29,7 @@ use weft_secure::Key;
 
 pub use self::network_choice::{NetworkChoice, POSSIBLE};
 use self::ofi::Joined;
+use self::recorded::RecordedTcp;
 use self::supervised::Supervised;
 use crate::bootstrap::{BootstrapError, JobAnswer, JobRequest, Launcher};
 
@@ -119,10 +121,19 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let within = several && !throughout;
     // Told before the ranks meet, joined after: by then all know what the others have.
     let offered = ofi::Offered::by(launcher, &wishes, &members)?;
-    let remote = network(launcher, &wishes, &members, local.addresses(), within)?;
+    let beside = offered.as_ref().map(|offered| offered.card().to_string());
+    let addresses = local.addresses();
+    let remote = network(
+        launcher,
+        &wishes,
+        &members,
+        addresses.clone(),
+        within,
+        beside,
+    )?;
     match offered {
         None => together(launcher, local, remote, &members, within),
-        Some(offered) => match offered.join(launcher, &members, within, remote)? {
+        Some(offered) => match offered.join(launcher, &members, within, (remote, addresses))? {
             Joined::Ofi(remote) => together(launcher, local, *remote, &members, within),
             Joined::Tcp(remote) => together(launcher, local, *remote, &members, within),
         },
@@ -204,31 +215,14 @@ impl Members {
     }
 }
 
-/// Where those are who were started later, as the launcher has recorded it in the memory of the host.
-struct Recorded(Addresses);
-
-impl Directory for Recorded {
-    fn version(&self) -> u32 {
-        self.0.changes()
-    }
-
-    fn incarnation(&self, peer: u32) -> u32 {
-        self.0.incarnation(peer)
-    }
-
-    fn card(&self, peer: u32) -> Option<Card> {
-        let (_, address) = self.0.get(peer)?;
-        String::from_utf8(address).ok()?.parse().ok()
-    }
-}
-
-/// Tells the others where we are, learns where they are.
+/// Tells the others where we are, learns where they are. `beside`: where a process that is started later is by libfabric.
 fn network(
     launcher: &dyn Launcher,
     wishes: &Wishes,
     members: &Members,
     addresses: Addresses,
     within: bool,
+    beside: Option<String>,
 ) -> Result<Tcp, String> {
     let hosts = launcher.job_hosts();
     let told = |error: BootstrapError| error.to_string();
@@ -253,13 +247,16 @@ fn network(
         config.listen = Listen::Loopback;
     }
     let mut opening = Opening::new(config).map_err(|error| error.to_string())?;
-    let card = opening.card().to_string();
+    let mut card = opening.card().to_string();
     match later {
         None => {
             launcher.put(CARD, card.as_bytes()).map_err(told)?;
             launcher.fence().map_err(told)?;
         }
         Some(_) => {
+            if let Some(beside) = &beside {
+                card = recorded::address(opening.card(), beside);
+            }
             let introduced = launcher.ask_job(&JobRequest::Introduce { address: card });
             match introduced.map_err(told)? {
                 JobAnswer::Done => {}
@@ -300,7 +297,7 @@ fn network(
     }
     let directory: Option<Box<dyn Directory>> = match members.room {
         0 => None,
-        _ => Some(Box::new(Recorded(addresses))),
+        _ => Some(Box::new(RecordedTcp(addresses))),
     };
     opening
         .join_growing(cards, directory)

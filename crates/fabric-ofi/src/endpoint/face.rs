@@ -163,7 +163,7 @@ impl Fabric for Ofi {
 
     /// What was acknowledged has been processed. Who has said goodbye needs nothing more.
     fn is_flushed(&mut self) -> bool {
-        let mut flushed = self.mail.has_left() && self.serving.is_idle();
+        let mut flushed = self.mail.needs_nobody() && self.serving.is_idle();
         for index in 0..self.mail.begun().len() {
             let peer = self.mail.begun()[index];
             if self.mail.members.is_lost(Peer(peer)) {
@@ -186,7 +186,10 @@ impl Fabric for Ofi {
 
     fn traffic(&self) -> Traffic {
         let mut traffic = Traffic {
-            is_at_rest: self.mail.has_left() && self.serving.is_idle() && self.arrived.is_empty(),
+            is_at_rest: self.mail.needs_nobody()
+                && self.serving.is_idle()
+                && self.arrived.is_empty()
+                && !self.later.is_stale(),
             links: Vec::new(),
         };
         for peer in self.mail.begun() {

@@ -95,6 +95,10 @@ impl Ofi {
     /// Sends a message of the mailbox or the sync.
     #[inline]
     pub(super) fn post(&mut self, to: Peer, kind: Kind, parts: &[&[u8]]) -> Result<Posted> {
+        if self.later.is_stale() {
+            // Another process may have this number: that is told first, by the next look.
+            return Ok(Posted::Retry);
+        }
         let posted = self.mail.post(to, kind, parts);
         if posted == Ok(Posted::Retry) {
             self.retry_soon();

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use weft_fabric::{Bell, Fabric, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
+use weft_fabric::{Bell, Deaf, Fabric};
 
 use super::Ofi;
 use crate::asked::Asked;
@@ -28,18 +28,11 @@ fn tries_on(remains: Remains, tried: Duration) -> bool {
 impl Drop for Ofi {
     /// Hands over what was taken for sending, and says goodbye.
     fn drop(&mut self) {
-        struct Nobody;
-        impl Sink for Nobody {
-            fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-            fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
-            fn lost(&mut self, _: Peer, _: &str) {}
-            fn signalled(&mut self, _: Peer, _: SyncKey) {}
-        }
         let start = Instant::now();
         self.farewell();
         // What was taken has to leave; nobody asks who has read it, for that may be nobody any more.
         while tries_on(self.mail.remains(), start.elapsed()) {
-            if self.look(&mut Nobody, 64) == 0 {
+            if self.look(&mut Deaf, 64) == 0 {
                 let bell = self.bell.clone();
                 let ticket = bell.prepare();
                 bell.wait(ticket, Some(Duration::from_millis(1)));
@@ -55,6 +48,7 @@ impl Drop for Ofi {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weft_fabric::Peer;
 
     #[test]
     fn who_leaves_tries_longer_for_those_that_are_there() {

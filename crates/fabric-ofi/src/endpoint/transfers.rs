@@ -89,7 +89,7 @@ impl Ofi {
             self.portal.copy_own(peer, (token, offset), region, put)?;
             return Ok(Posted::Done);
         }
-        if self.mail.open(peer)?.asks >= MOST {
+        if self.later.is_stale() || self.mail.open(peer)?.asks >= MOST {
             return Ok(Posted::Retry);
         }
         let small = region.len() <= self.small();

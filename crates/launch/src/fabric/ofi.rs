@@ -1,8 +1,10 @@
 //! Joining a job over libfabric: by wish, or because all ranks have hardware for it.
 
-use weft_fabric_ofi::{Card, Config, Extent, Ofi, Opening};
+use weft_fabric_ofi::{Card, Config, Directory, Extent, Ofi, Opening};
+use weft_fabric_shm::Addresses;
 use weft_fabric_tcp::Tcp;
 
+use super::recorded::RecordedOfi;
 use super::{Members, NetworkChoice, Wishes, text_of};
 use crate::bootstrap::Launcher;
 
@@ -15,10 +17,6 @@ const DEVICES: [&str; 3] = ["/sys/class/infiniband", "/sys/class/cxi", "/sys/cla
 /// Encryption was asked for together with libfabric.
 const NOT_ENCRYPTED: &str = "--encrypt was asked for, and libfabric's connections are not encrypted: take --fabric tcp, or \
      leave --encrypt on a network whose members are trusted";
-
-/// A later process would have to be entered by all that run.
-const NO_LATER: &str =
-    "processes that a program starts cannot join a job over libfabric: start it with --fabric tcp";
 
 fn config(launcher: &dyn Launcher, members: &Members, provider: Option<&str>) -> Config {
     Config {
@@ -67,15 +65,24 @@ impl Offered {
         let offered = match &wishes.network {
             NetworkChoice::Tcp => None,
             NetworkChoice::Ofi(_) if wishes.seal => return Err(NOT_ENCRYPTED.to_owned()),
-            NetworkChoice::Ofi(_) if launcher.later().is_some() => return Err(NO_LATER.to_owned()),
             NetworkChoice::Ofi(provider) => {
                 let opening = Opening::new(config(launcher, members, provider.as_deref()));
                 Some((opening.map_err(|error| error.to_string())?, true))
             }
+            // The ranks that the job started with have decided.
+            NetworkChoice::Auto if launcher.later().is_some() => {
+                match taken_by_the_first(launcher, members)? {
+                    None => None,
+                    Some(_) if wishes.seal => return Err(NOT_ENCRYPTED.to_owned()),
+                    Some(name) => {
+                        let opening = Opening::new(config(launcher, members, Some(&name)));
+                        Some((opening.map_err(|error| error.to_string())?, true))
+                    }
+                }
+            }
             NetworkChoice::Auto => {
-                // What may grow, or is to be encrypted, goes by TCP.
-                let may_grow = launcher.universe() > members.first || launcher.later().is_some();
-                let provider = (!may_grow && !wishes.seal && has_devices())
+                // What is to be encrypted goes by TCP.
+                let provider = (!wishes.seal && has_devices())
                     .then(weft_fabric_ofi::found)
                     .and_then(Result::ok)
                     .and_then(|found| {
@@ -90,9 +97,17 @@ impl Offered {
         let Some((opening, is_wish)) = offered else {
             return Ok(None);
         };
-        let told = launcher.put(CARD, opening.card().to_string().as_bytes());
-        told.map_err(|error| error.to_string())?;
+        // Who is started later says it together with where it is by TCP.
+        if launcher.later().is_none() {
+            let told = launcher.put(CARD, opening.card().to_string().as_bytes());
+            told.map_err(|error| error.to_string())?;
+        }
         Ok(Some(Self { opening, is_wish }))
+    }
+
+    /// Where this process is.
+    pub(super) fn card(&self) -> &Card {
+        self.opening.card()
     }
 
     /// Joins, if all have told of an endpoint that fits. To be called after they have met. `within`: ranks of one host reach
@@ -102,22 +117,19 @@ impl Offered {
         launcher: &dyn Launcher,
         members: &Members,
         within: bool,
-        tcp: Tcp,
+        (tcp, addresses): (Tcp, Addresses),
     ) -> Result<Joined, String> {
-        let mut cards = Vec::with_capacity(members.count as usize);
-        for peer in 0..members.first {
-            cards.push(if self.is_wish {
+        let mut cards = if self.is_wish {
+            let mut cards = Vec::with_capacity(members.count as usize);
+            for peer in 0..members.first {
                 let text = text_of(launcher, peer, CARD)?;
                 let card = text.parse::<Card>();
-                Some(card.map_err(|error| format!("rank {peer}: {error}"))?)
-            } else {
-                let told = launcher
-                    .get(peer, CARD)
-                    .map_err(|error| error.to_string())?;
-                let text = told.and_then(|bytes| String::from_utf8(bytes).ok());
-                text.and_then(|text| text.parse::<Card>().ok())
-            });
-        }
+                cards.push(Some(card.map_err(|error| format!("rank {peer}: {error}"))?));
+            }
+            cards
+        } else {
+            offers_of_the_first(launcher, members)?
+        };
         if !self.is_wish && !all_have(&cards) {
             return Ok(Joined::Tcp(Box::new(tcp)));
         }
@@ -129,11 +141,40 @@ impl Offered {
         cards.resize(members.count as usize, None);
         let key = tcp.key().clone();
         let joined = self.opening.join(key, cards);
-        let joined = joined.and_then(|ofi| ofi.watched_by(tcp));
+        let directory: Option<Box<dyn Directory>> = match members.room {
+            0 => None,
+            _ => Some(Box::new(RecordedOfi(addresses))),
+        };
+        let joined = joined.and_then(|ofi| ofi.watched_by(tcp, directory));
         joined
             .map(|ofi| Joined::Ofi(Box::new(ofi)))
             .map_err(|error| error.to_string())
     }
+}
+
+/// What the ranks that the job started with have told, of endpoints that they offer.
+fn offers_of_the_first(
+    launcher: &dyn Launcher,
+    members: &Members,
+) -> Result<Vec<Option<Card>>, String> {
+    let offer = |peer| {
+        let told = launcher
+            .get(peer, CARD)
+            .map_err(|error| error.to_string())?;
+        let text = told.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(text.and_then(|text| text.parse::<Card>().ok()))
+    };
+    (0..members.first).map(offer).collect()
+}
+
+/// The provider that the ranks that the job started with have taken, if they go by libfabric.
+fn taken_by_the_first(
+    launcher: &dyn Launcher,
+    members: &Members,
+) -> Result<Option<String>, String> {
+    let cards = offers_of_the_first(launcher, members)?;
+    let first = cards.first().cloned().flatten();
+    Ok(first.filter(|_| all_have(&cards)).map(|card| card.provider))
 }
 
 /// Whether all ranks have told of an endpoint of one provider. All find the same answer.

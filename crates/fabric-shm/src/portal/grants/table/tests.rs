@@ -6,16 +6,7 @@ use std::io::Error;
 use std::time::Duration;
 use weft_atomic::AtomicBool;
 use weft_atomic::admission::{Left, Visit};
-use weft_fabric::{Fabric, Head, Operation, SharedBytes, Sink, SyncKey};
-
-struct Deaf;
-
-impl Sink for Deaf {
-    fn message(&mut self, _: Peer, _: &Head, _: SharedBytes<'_>) {}
-    fn transfer_completed(&mut self, _: Operation, _: weft_fabric::Result<()>) {}
-    fn lost(&mut self, _: Peer, _: &str) {}
-    fn signalled(&mut self, _: Peer, _: SyncKey) {}
-}
+use weft_fabric::{Deaf, Fabric};
 
 /// An owner, rank 0 of `ranks`, which sees the others as processes of their own.
 fn owner_of(ranks: u32) -> (Shm, Vec<Shm>) {

@@ -1,0 +1,98 @@
+//! Recorded: where those are who were started later, as the launcher has recorded it in the memory of the host.
+//!
+//! ```text
+//!   TCP              a job over TCP
+//!   TCP libfabric    a job over libfabric, which TCP tells of deaths; a space between the two
+//! ```
+
+use weft_fabric_shm::{Addresses, LONGEST_ADDRESS};
+use weft_fabric_tcp::Card as TcpCard;
+
+/// Between the two.
+const BETWEEN: char = ' ';
+
+/// What a later process of a job over libfabric tells. Of the interfaces of TCP those that are looked at first, if not all fit.
+pub(super) fn address(tcp: &TcpCard, ofi: &str) -> String {
+    let mut tcp = tcp.clone();
+    loop {
+        let text = format!("{tcp}{BETWEEN}{ofi}");
+        if text.len() <= LONGEST_ADDRESS || tcp.offers.len() <= 1 {
+            return text;
+        }
+        tcp.offers.pop();
+    }
+}
+
+/// What was told of TCP, or of libfabric.
+fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
+    let text = String::from_utf8(address).ok()?;
+    match (text.split_once(BETWEEN), of_libfabric) {
+        (Some((_, ofi)), true) => Some(ofi.to_owned()),
+        (Some((tcp, _)), false) => Some(tcp.to_owned()),
+        (None, true) => None,
+        (None, false) => Some(text),
+    }
+}
+
+/// Where they are by TCP.
+pub(super) struct RecordedTcp(pub Addresses);
+
+impl weft_fabric_tcp::Directory for RecordedTcp {
+    fn version(&self) -> u32 {
+        self.0.changes()
+    }
+
+    fn incarnation(&self, peer: u32) -> u32 {
+        self.0.incarnation(peer)
+    }
+
+    fn card(&self, peer: u32) -> Option<TcpCard> {
+        let (_, address) = self.0.get(peer)?;
+        part(address, false)?.parse().ok()
+    }
+}
+
+/// Where they are by libfabric.
+pub(super) struct RecordedOfi(pub Addresses);
+
+impl weft_fabric_ofi::Directory for RecordedOfi {
+    fn version(&self) -> u32 {
+        self.0.changes()
+    }
+
+    fn card(&self, peer: u32) -> Option<weft_fabric_ofi::Card> {
+        let (_, address) = self.0.get(peer)?;
+        part(address, true)?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_network_finds_its_own_part() {
+        let tcp: TcpCard = "host;lo=127.0.0.1:7".parse().expect("a card");
+        let ofi = "tcp;ofi_rxm/0200ff10/000000000000004d";
+        let both = address(&tcp, ofi).into_bytes();
+        assert_eq!(part(both.clone(), true).as_deref(), Some(ofi));
+        assert_eq!(part(both, false), Some(tcp.to_string()));
+        let alone = tcp.to_string().into_bytes();
+        assert_eq!(part(alone.clone(), true), None);
+        assert_eq!(part(alone, false), Some(tcp.to_string()));
+    }
+
+    #[test]
+    fn interfaces_are_left_out_until_both_fit() {
+        let text = format!("host{}", ";eth0=10.0.0.1:65535".repeat(16));
+        let tcp: TcpCard = text.parse().expect("a card");
+        let ofi = format!("verbs;ofi_rxm/{}/000000000000004d", "ab".repeat(400));
+        let both = address(&tcp, &ofi);
+        assert!(both.len() <= LONGEST_ADDRESS, "{both}");
+        assert_eq!(part(both.clone().into_bytes(), true), Some(ofi));
+        let left: TcpCard = part(both.into_bytes(), false)
+            .and_then(|text| text.parse().ok())
+            .expect("a card");
+        assert!((1..tcp.offers.len()).contains(&left.offers.len()));
+    }
+}

@@ -152,9 +152,10 @@ fn median(mut samples: Vec<f64>) -> f64 {
 }
 
 fn main() {
-    let mode = match weft_sys::membarrier::register_own().is_available() {
-        true => FenceMode::Asymmetric,
-        false => FenceMode::Symmetric,
+    let mode = if weft_sys::membarrier::register_own().is_available() {
+        FenceMode::Asymmetric
+    } else {
+        FenceMode::Symmetric
     };
     let engine = || Lock::new(Matching::new(), mode);
     let all: [(&str, Box<dyn Shared>); 3] = [

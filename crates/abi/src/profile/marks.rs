@@ -81,9 +81,8 @@ pub fn take() -> u64 {
 unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     let completes = call.request.number().is_some() || call.requests.number().is_some();
     // Others read their status, or send.
-    if !matches!(call.kind, Kind::Receive | Kind::Exchange)
-        && !(call.kind == Kind::Complete && completes)
-    {
+    let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
+    if !receives && !(call.kind == Kind::Complete && completes) {
         return (0, 0);
     }
     // SAFETY: the call has these arguments.

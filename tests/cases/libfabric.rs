@@ -54,6 +54,33 @@ fn on_two_hosts() {
     }
 }
 
+/// Processes that are started from within a program, and that use the places of others that have ended; with one rank on each host,
+/// where those who are started are reached by libfabric within a host, too, and with two.
+#[test]
+fn later_processes_on_two_hosts() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2).filter(|_| has_libfabric()) else {
+        return;
+    };
+    for (each, room) in [(1, None), (1, Some("--universe=5")), (2, None)] {
+        let mut start = network.on(0, &launcher.to_string_lossy());
+        start.args(["--fabric", "ofi:tcp"]).args(room);
+        start.args(network.everywhere(each));
+        passes("spawn", "6", each as u32 * 2, &mut start);
+    }
+}
+
+/// Over libfabric between all of them.
+#[test]
+fn later_processes_on_one_host() {
+    if !has_libfabric() {
+        return;
+    }
+    let mut start = tool("mpiexec");
+    start.args(["--fabric", "ofi:tcp", "-n", "2"]);
+    passes("spawn", "6", 2, &mut start);
+}
+
 #[test]
 fn a_killed_rank_is_named() {
     if !has_libfabric() {

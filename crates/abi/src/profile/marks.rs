@@ -82,7 +82,7 @@ unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
     let completes = call.request.number().is_some() || call.requests.number().is_some();
     // Others read their status, or send.
     let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
-    if !receives && !(call.kind == Kind::Complete && completes) {
+    if !(receives || completes && call.kind == Kind::Complete) {
         return (0, 0);
     }
     // SAFETY: the call has these arguments.

@@ -154,6 +154,7 @@ fn event(kind: EventKind, peer: u32, tag: i32, begun: u64, bytes: u64) -> EventR
         tag,
         context: 1,
         bytes: Some(bytes),
+        mark: 0,
     }
 }
 

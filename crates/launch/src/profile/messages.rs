@@ -1,6 +1,6 @@
 //! Messages of a timeline: which receive belongs to which send.
 //!
-//! A message that carries a [mark](super::layout::mark) is known by it: the receive that was told with the same one belongs to it, whatever was
+//! A message that carries a [mark] is known by it: the receive that was told with the same one belongs to it, whatever was
 //! left out before. So is one that was announced, and a synchronous one, by the word of its transfer, which no other one of its sender has.
 //!
 //! Others are counted. Messages with the same sender, receiver, communicator and tag are received in the order in which they were sent, by receives in

@@ -55,6 +55,9 @@ use trampoline::Frame;
 
 pub use area::Recorder;
 
+/// Requests that take a timeline as long as a simple call does.
+const REQUESTS_OF_COST: u32 = 4;
+
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
 /// Begins to record, if the launcher has asked for it. Before the variables that it has set are removed.
@@ -130,6 +133,20 @@ unsafe fn bytes_of(call: &Call, frame: &Frame) -> u64 {
         .saturating_mul(size as u64)
 }
 
+/// How many simple calls a call costs as much as: a timeline looks at each request, and at each status.
+///
+/// # Safety
+/// The frame is that of the call.
+#[inline]
+unsafe fn cost_of(recorder: &Recorder, call: &Call, frame: &Frame) -> u32 {
+    let Some(place) = call.length.number().filter(|_| recorder.timeline) else {
+        return 1;
+    };
+    // SAFETY: the call has this argument.
+    let requests = unsafe { frame.argument(place) } as i32;
+    u32::try_from(requests).map_or(1, |requests| 1 + requests / REQUESTS_OF_COST)
+}
+
 /// A call begins. Answers what is to be called.
 ///
 /// # Safety
@@ -155,7 +172,9 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     };
     if call.kind != Kind::Collective {
         area.record(number, recorder.slices.number());
-        if recorder.slices.spend() {
+        // SAFETY: the frame is that of the call.
+        let cost = unsafe { cost_of(recorder, call, frame) };
+        if recorder.slices.spend(cost) {
             recorder.slices.spent(recorder, area);
         }
     }

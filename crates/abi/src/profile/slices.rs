@@ -31,10 +31,9 @@ const PERIOD: u64 = 50_000_000;
 const TABLE: u32 = 4096;
 /// … and for a timeline, where each costs several times as much.
 const TIMELINE: u32 = 1024;
-/// Entry points that have used up this part of the budget are left out when it is spent.
-const FREQUENT: u32 = 16;
-/// If none has, those that have used up this one.
-const SELDOM: u32 = 256;
+/// Entry points that have used up this part of the budget are left out when it is spent; if there are none but those that are left out
+/// already, those that have used up the next one.
+const FREQUENT: [u32; 3] = [16, 64, 256];
 
 /// See the [module page](self).
 pub struct Slices {
@@ -96,13 +95,14 @@ impl Slices {
         self.whole.load(Ordering::Relaxed)
     }
 
-    /// A call is recorded. Whether it was the last one.
+    /// A call is recorded, which costs as much as so many simple ones. Whether it was the last one.
     #[inline]
     #[must_use]
-    pub fn spend(&self) -> bool {
+    pub fn spend(&self, calls: u32) -> bool {
         let left = self.left.load(Ordering::Relaxed);
-        self.left.store(left.saturating_sub(1), Ordering::Relaxed);
-        left <= 1
+        self.left
+            .store(left.saturating_sub(calls), Ordering::Relaxed);
+        left <= calls
     }
 
     fn open(&self) -> MutexGuard<'_, State> {
@@ -135,15 +135,14 @@ impl Slices {
             self.left.store(u32::MAX, Ordering::Relaxed);
             return;
         }
-        let found = frequent(recorder, self.number(), self.budget / FREQUENT);
-        let found = match found.is_empty() {
-            true => frequent(recorder, self.number(), self.budget / SELDOM),
-            false => found,
-        };
-        for number in found {
-            if let Some(stub) = light_stub(number)
-                && !state.calls.contains(&number)
-            {
+        let more = FREQUENT.iter().map(|part| {
+            let mut found = frequent(recorder, self.number(), self.budget / part);
+            found.retain(|number| !state.calls.contains(number));
+            found
+        });
+        let found = more.into_iter().find(|found| !found.is_empty());
+        for number in found.unwrap_or_default() {
+            if let Some(stub) = light_stub(number) {
                 CALLS[number].target.store(stub, Ordering::Relaxed);
                 state.calls.push(number);
             }

@@ -339,7 +339,13 @@ fn profile_cost(participants: &Participants, effort: Effort) -> Plan {
         ]
     });
     Plan {
-        budget: budget(effort),
+        // What is recorded is recorded at the beginning of periods of 50 ms: a sample lasts several.
+        budget: Budget {
+            least: effort.pick(10, 40),
+            time: effort.pick(Duration::from_secs(4), Duration::from_secs(30)),
+            sample: effort.pick(Duration::from_millis(250), Duration::from_millis(500)),
+            ..budget(effort)
+        },
         series: all.into_iter().flatten().map(series).collect(),
         alone: false,
         limit: None,

@@ -20,8 +20,8 @@ use crate::buffer;
 use crate::datatype::StridedBlock;
 use crate::op::Combine;
 
-use atomic::Others;
 pub(crate) use atomic::WordOperation;
+use atomic::{Exchange, Others};
 pub(crate) use lock::{ElementLock, IsLost, LOCK_BYTES, lost_in_time};
 
 /// Bytes that are combined while the lock is held once: others are held up for a microsecond or two.
@@ -226,20 +226,22 @@ impl Exposed {
 
     /// Combines the word at byte `at`, and fetches what it was. `None`, and nothing done, if another has the lock, or the word is
     /// not within or not aligned; else whether something is stored that no atomic instruction has stored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_combine_word(
         &self,
         at: usize,
         operation: WordOperation,
-        operand: Option<&Region>,
+        operand: &Region,
         fetched: Option<&Region>,
     ) -> Option<bool> {
-        let run = |others| operation.run(&self.region, at, operand, fetched, others);
+        let word = operation.word(&self.region, at, operand, fetched)?;
         if !self.lock.is_for_all() || operation.only_reads() {
-            return run(Others::Any).then_some(false);
+            word.combine_among_others();
+            return Some(false);
         }
         let _held = self.lock.try_hold()?;
-        run(Others::None).then_some(true)
+        word.combine_alone();
+        Some(true)
     }
 
     /// As [`Self::combine_piece`] of few elements. False, and nothing done, if another has the lock, if elements are combined
@@ -303,14 +305,9 @@ impl Exposed {
             put[..bytes].copy_from_slice(new);
             let sides = [&mut compared, &mut put].map(|side| buffer::region_of(side));
             let fetched = buffer::region_of(fetched);
-            atomic::swap_word(
-                &part,
-                0,
-                bytes,
-                [&sides[0], &sides[1], &fetched],
-                Others::Any,
-            );
-            return true;
+            let sides = [&sides[0], &sides[1], &fetched];
+            let exchange = Exchange::new(&part, 0, bytes, sides);
+            return exchange.map(|word| word.run(Others::Any)).is_some();
         }
         let _held = self.lock.hold(is_lost);
         part.copy_to_slice(fetched);
@@ -323,19 +320,21 @@ impl Exposed {
     /// As [`Self::compare_and_swap`] of the word of `bytes` at byte `at`, with what to compare with, what to write, and
     /// where to fetch to. `None`, and nothing done, if another has the lock, or it is no word, or not within or not aligned;
     /// else whether something may be stored that no atomic instruction has stored.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_swap_word(
         &self,
         at: usize,
         bytes: usize,
         sides: [&Region; 3],
     ) -> Option<bool> {
-        let swap = |others| atomic::swap_word(&self.region, at, bytes, sides, others);
+        let exchange = Exchange::new(&self.region, at, bytes, sides)?;
         if !self.lock.is_for_all() {
-            return swap(Others::Any).then_some(false);
+            exchange.run(Others::Any);
+            return Some(false);
         }
         let _held = self.lock.try_hold()?;
-        swap(Others::None).then_some(true)
+        exchange.run(Others::None);
+        Some(true)
     }
 }
 

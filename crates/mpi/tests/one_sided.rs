@@ -252,7 +252,7 @@ fn add_in_round(numbers: &Numbers, round: usize, added: &mut [u64]) {
                 basic: Basic::Int64,
             };
             let (source, into) = (over(&mut one), over(&mut old));
-            if !window.fetch_and_op_at_once(&element, Predefined::Sum, Some(source), into) {
+            if !window.fetch_and_op_at_once(&element, Predefined::Sum, &source, &into) {
                 let place = numbers.place(0, word as i64, 1);
                 let (source, into) = (buffer(&mut one), buffer(&mut old));
                 window

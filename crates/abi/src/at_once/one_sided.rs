@@ -8,6 +8,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use weft_atomic::AtomicU64;
 use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
 use weft_mpi::rma::{TargetElement, Window};
@@ -209,6 +210,9 @@ pub unsafe fn accumulate(
     window.accumulate_at_once(&origin, &target, operation)
 }
 
+/// In place of an origin from which nothing is read.
+static NOTHING: [AtomicU64; 4] = [const { AtomicU64::new(0) }; 4];
+
 /// The bytes of one element.
 ///
 /// # Safety
@@ -245,9 +249,14 @@ pub unsafe fn fetch_and_op(
     let (Some(basic), Some(operation)) = known else {
         return false;
     };
-    // SAFETY: as the caller promises.
+    // It reads nothing at the origin, where there may be nothing.
+    let origin_addr = match operation {
+        Predefined::NoOp => (&raw const NOTHING).cast(),
+        _ => origin_addr,
+    };
+    // SAFETY: as the caller promises; `NOTHING` is as long as any element, and nobody writes there.
     let (source, result) = unsafe { (element(origin_addr, basic), element(result_addr, basic)) };
-    let Some(result) = result.filter(|_| source.is_some() || operation == Predefined::NoOp) else {
+    let (Some(source), Some(result)) = (source, result) else {
         return false;
     };
     let target = TargetElement {
@@ -255,7 +264,7 @@ pub unsafe fn fetch_and_op(
         displacement: target_disp as i64,
         basic,
     };
-    window.fetch_and_op_at_once(&target, operation, source, result)
+    window.fetch_and_op_at_once(&target, operation, &source, &result)
 }
 
 /// `MPI_Compare_and_swap`.

@@ -1,6 +1,7 @@
 //! Words: elements of 1, 2, 4 or 8 bytes, at a multiple of as many, which the processor changes at once.
 
 use weft_atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 use weft_fabric::Region;
 
 use crate::datatype::{Basic, BasicKind, Scalar};
@@ -105,95 +106,170 @@ impl WordOperation {
         self.instruction == Instruction::Load
     }
 
-    /// Combines the word at byte `at` of the region with the operand, zero without one; what it was goes to `fetched`. False,
-    /// and nothing done, if it is not there or not aligned, or the others are too short.
-    #[inline]
-    pub(super) fn run(
+    /// The word at byte `at` of the region, and the operand; what it was is to go to `fetched`. `None` if it is not
+    /// there or not aligned, or the others are too short.
+    #[inline(always)]
+    pub(super) fn word<'a>(
         self,
-        region: &Region,
+        region: &'a Region,
         at: usize,
-        operand: Option<&Region>,
-        fetched: Option<&Region>,
-        others: Others,
-    ) -> bool {
-        let sides = (operand, fetched);
-        let done = match self.size {
-            8 => run_8(self.instruction, region, at, sides, others),
-            4 => run_4(self.instruction, region, at, sides, others),
-            2 => run_2(self.instruction, region, at, sides, others),
-            _ => run_1(self.instruction, region, at, sides, others),
+        operand: &Region,
+        fetched: Option<&'a Region>,
+    ) -> Option<Word<'a>> {
+        let is_short = |fetched: &Region| fetched.len() < usize::from(self.size);
+        if fetched.is_some_and(is_short) {
+            return None;
+        }
+        let (place, operand) = match self.size {
+            8 => (Place::Eight(region.atomic_u64(at)?), value_8(operand)?),
+            4 => (Place::Four(region.atomic_u32(at)?), value_4(operand)?),
+            2 => (Place::Two(region.atomic_u16(at)?), value_2(operand)?),
+            _ => (Place::One(region.atomic_u8(at)?), value_1(operand)?),
         };
-        done.is_some()
+        Some(Word {
+            instruction: self.instruction,
+            place,
+            operand,
+            fetched,
+        })
+    }
+}
+
+/// Where a word is.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    One(&'a AtomicU8),
+    Two(&'a AtomicU16),
+    Four(&'a AtomicU32),
+    Eight(&'a AtomicU64),
+}
+
+/// A word that is there, and what is to be done to it: nothing can go wrong any more.
+pub(super) struct Word<'a> {
+    instruction: Instruction,
+    place: Place<'a>,
+    operand: u64,
+    /// As long as the word at least.
+    fetched: Option<&'a Region>,
+}
+
+impl Word<'_> {
+    /// Combines it with the operand by one atomic instruction, or by a loop of them.
+    #[inline]
+    pub(super) fn combine_among_others(self) {
+        let old = change(self.place, self.instruction, self.operand);
+        self.fetch(old);
+    }
+
+    /// As [`combine_among_others`](Self::combine_among_others) while nobody else changes it: the lock is held. Others may look all the same.
+    #[inline(always)]
+    pub(super) fn combine_alone(self) {
+        let old = match self.place {
+            Place::Eight(word) => set_8(self.instruction, word, self.operand),
+            Place::Four(word) => set_4(self.instruction, word, self.operand),
+            place => set_short(place, self.instruction, self.operand),
+        };
+        self.fetch(old);
+    }
+
+    /// Says what it was.
+    #[inline(always)]
+    fn fetch(&self, old: u64) {
+        if let Some(fetched) = self.fetched {
+            self.place.write(fetched, old);
+        }
+    }
+}
+
+impl Place<'_> {
+    /// Writes a value of such a word to where it is fetched to, which is long enough.
+    #[inline(always)]
+    fn write(&self, fetched: &Region, value: u64) {
+        let _ = match self {
+            Place::Eight(_) => fetched.write(value.to_ne_bytes()),
+            Place::Four(_) => fetched.write((value as u32).to_ne_bytes()),
+            Place::Two(_) => fetched.write((value as u16).to_ne_bytes()),
+            Place::One(_) => fetched.write((value as u8).to_ne_bytes()),
+        };
+    }
+}
+
+/// Changes a word at once; what it was.
+#[inline]
+fn change(place: Place<'_>, instruction: Instruction, operand: u64) -> u64 {
+    match place {
+        Place::Eight(word) => change_8(instruction, word, operand),
+        Place::Four(word) => change_4(instruction, word, operand),
+        Place::Two(word) => change_2(instruction, word, operand),
+        Place::One(word) => change_1(instruction, word, operand),
+    }
+}
+
+/// Changes a short word that nobody else changes; what it was. Rarely called for.
+#[cold]
+fn set_short(place: Place<'_>, instruction: Instruction, operand: u64) -> u64 {
+    match place {
+        Place::Two(word) => set_2(instruction, word, operand),
+        Place::One(word) => set_1(instruction, word, operand),
+        _ => 0,
     }
 }
 
 /// The sum of two numbers given by their bits.
 #[inline]
-fn add_floats(one: u64, two: u64) -> u64 {
-    let sum = f32::from_bits(one as u32) + f32::from_bits(two as u32);
-    sum.to_bits().into()
-}
-
-#[inline]
-fn add_doubles(one: u64, two: u64) -> u64 {
+fn add(instruction: Instruction, one: u64, two: u64) -> u64 {
+    if instruction == Instruction::AddFloat {
+        let sum = f32::from_bits(one as u32) + f32::from_bits(two as u32);
+        return sum.to_bits().into();
+    }
     (f64::from_bits(one) + f64::from_bits(two)).to_bits()
 }
 
 macro_rules! words {
-    ($($run:ident $combine:ident $swap:ident $number:ty, $atomic:ident;)*) => {$(
-        /// Combines one word, as [`WordOperation::run`].
+    ($($value:ident $change:ident $set:ident $combine:ident $swap:ident $number:ty, $word:ty, $atomic:ident;)*) => {$(
+        /// A value that a call gives; `None` if it is too short.
+        #[inline(always)]
+        fn $value(given: &Region) -> Option<u64> {
+            Some(<$number>::from_ne_bytes(given.read()?).into())
+        }
+
+        /// Changes a word at once; what it was.
         #[inline]
-        fn $run(
-            instruction: Instruction,
-            region: &Region,
-            at: usize,
-            (operand, fetched): (Option<&Region>, Option<&Region>),
-            others: Others,
-        ) -> Option<()> {
-            let word = region.$atomic(at)?;
-            let value = match operand {
-                Some(operand) => <$number>::from_ne_bytes(operand.read()?),
-                None => 0,
-            };
-            if fetched.is_some_and(|fetched| fetched.len() < size_of::<$number>()) {
-                return None;
-            }
-            let added = |old: $number| match instruction {
-                Instruction::AddFloat => add_floats(old.into(), value.into()) as $number,
-                _ => add_doubles(old.into(), value.into()) as $number,
-            };
-            let old = if others == Others::None {
-                let old = word.load(Relaxed);
-                let new = match instruction {
-                    Instruction::Load => old,
-                    Instruction::Swap => value,
-                    Instruction::Add => old.wrapping_add(value),
-                    Instruction::And => old & value,
-                    Instruction::Or => old | value,
-                    Instruction::Xor => old ^ value,
-                    Instruction::AddFloat | Instruction::AddDouble => added(old),
-                };
-                word.store(new, Relaxed);
-                old
-            } else {
-                match instruction {
-                    Instruction::Load => word.load(Acquire),
-                    Instruction::Swap => word.swap(value, AcqRel),
-                    Instruction::Add => word.fetch_add(value, AcqRel),
-                    Instruction::And => word.fetch_and(value, AcqRel),
-                    Instruction::Or => word.fetch_or(value, AcqRel),
-                    Instruction::Xor => word.fetch_xor(value, AcqRel),
-                    Instruction::AddFloat | Instruction::AddDouble => {
-                        let update = word.fetch_update(AcqRel, Relaxed, |old| Some(added(old)));
-                        update.unwrap_or_default()
-                    }
+        fn $change(instruction: Instruction, word: &$word, operand: u64) -> u64 {
+            let value = operand as $number;
+            let old = match instruction {
+                Instruction::Load => word.load(Acquire),
+                Instruction::Swap => word.swap(value, AcqRel),
+                Instruction::Add => word.fetch_add(value, AcqRel),
+                Instruction::And => word.fetch_and(value, AcqRel),
+                Instruction::Or => word.fetch_or(value, AcqRel),
+                Instruction::Xor => word.fetch_xor(value, AcqRel),
+                Instruction::AddFloat | Instruction::AddDouble => {
+                    let added = |old: $number| Some(add(instruction, old.into(), operand) as $number);
+                    word.fetch_update(AcqRel, Relaxed, added).unwrap_or_default()
                 }
             };
-            if let Some(fetched) = fetched {
-                // It is long enough.
-                let _ = fetched.write(old.to_ne_bytes());
-            }
-            Some(())
+            old.into()
+        }
+
+        /// Changes a word that nobody else changes; what it was.
+        #[inline(always)]
+        fn $set(instruction: Instruction, word: &$word, operand: u64) -> u64 {
+            let value = operand as $number;
+            let old = word.load(Relaxed);
+            let new = match instruction {
+                Instruction::Load => old,
+                Instruction::Swap => value,
+                Instruction::Add => old.wrapping_add(value),
+                Instruction::And => old & value,
+                Instruction::Or => old | value,
+                Instruction::Xor => old ^ value,
+                Instruction::AddFloat | Instruction::AddDouble => {
+                    add(instruction, old.into(), operand) as $number
+                }
+            };
+            word.store(new, Relaxed);
+            old.into()
         }
 
         /// Combines elements by what no instruction does: computed, and stored if nobody was faster.
@@ -215,20 +291,10 @@ macro_rules! words {
             }
         }
 
-        /// Swaps one word, as [`swap_word`].
-        #[inline]
-        fn $swap(
-            region: &Region,
-            at: usize,
-            [compare, new, fetched]: [&Region; 3],
-            others: Others,
-        ) -> Option<()> {
-            let word = region.$atomic(at)?;
-            let compare = <$number>::from_ne_bytes(compare.read()?);
-            let new = <$number>::from_ne_bytes(new.read()?);
-            if fetched.len() < size_of::<$number>() {
-                return None;
-            }
+        /// Replaces a word if it is what it is compared with, at once, or while nobody else changes it; what it was.
+        #[inline(always)]
+        fn $swap(word: &$word, (compare, new): (u64, u64), others: Others) -> u64 {
+            let (compare, new) = (compare as $number, new as $number);
             let old = if others == Others::None {
                 let old = word.load(Relaxed);
                 if old == compare {
@@ -239,18 +305,16 @@ macro_rules! words {
                 let swapped = word.compare_exchange(compare, new, AcqRel, Acquire);
                 swapped.unwrap_or_else(|old| old)
             };
-            // It is long enough.
-            let _ = fetched.write(old.to_ne_bytes());
-            Some(())
+            old.into()
         }
     )*};
 }
 
 words! {
-    run_1 combine_1 swap_1 u8, atomic_u8;
-    run_2 combine_2 swap_2 u16, atomic_u16;
-    run_4 combine_4 swap_4 u32, atomic_u32;
-    run_8 combine_8 swap_8 u64, atomic_u64;
+    value_1 change_1 set_1 combine_1 swap_1 u8, AtomicU8, atomic_u8;
+    value_2 change_2 set_2 combine_2 swap_2 u16, AtomicU16, atomic_u16;
+    value_4 change_4 set_4 combine_4 swap_4 u32, AtomicU32, atomic_u32;
+    value_8 change_8 set_8 combine_8 swap_8 u64, AtomicU64, atomic_u64;
 }
 
 /// Combines all elements of the place, which is aligned to them, each at once, with those of `operand`, which are as many.
@@ -267,14 +331,11 @@ pub(super) fn combine(
             let Some(operand) = operand.part(at, size) else {
                 return;
             };
-            let Some(all) = fetched else {
-                word.run(place, at, Some(&operand), None, Others::Any);
-                continue;
-            };
-            let Some(fetched) = all.part(at, size) else {
-                return;
-            };
-            word.run(place, at, Some(&operand), Some(&fetched), Others::Any);
+            let fetched = fetched.and_then(|all| all.part(at, size));
+            let word = word.word(place, at, &operand, fetched.as_ref());
+            if let Some(word) = word {
+                word.combine_among_others();
+            }
         }
         return;
     }
@@ -286,22 +347,67 @@ pub(super) fn combine(
     }
 }
 
-/// Replaces the word of `bytes` at byte `at` by `new` if it is `compare`; what it was goes to `fetched`. False, and nothing
-/// done, if it is not there or not aligned, or the others are too short.
-#[inline]
-pub(super) fn swap_word(
-    region: &Region,
-    at: usize,
-    bytes: usize,
-    sides: [&Region; 3],
-    others: Others,
-) -> bool {
-    let done = match bytes {
-        8 => swap_8(region, at, sides, others),
-        4 => swap_4(region, at, sides, others),
-        2 => swap_2(region, at, sides, others),
-        1 => swap_1(region, at, sides, others),
-        _ => None,
-    };
-    done.is_some()
+/// A word that is there, to be replaced if it is what it is compared with: nothing can go wrong any more.
+pub(super) struct Exchange<'a> {
+    place: Place<'a>,
+    compare: u64,
+    new: u64,
+    /// As long as the word at least.
+    fetched: &'a Region,
+}
+
+impl<'a> Exchange<'a> {
+    /// Of the word of `bytes` at byte `at`, with what to compare with, what to write, and where to fetch to. `None` if it is not
+    /// there or not aligned, or the others are too short.
+    #[inline(always)]
+    pub(super) fn new(
+        region: &'a Region,
+        at: usize,
+        bytes: usize,
+        [compare, new, fetched]: [&'a Region; 3],
+    ) -> Option<Self> {
+        let sides = (compare, new);
+        let (place, compare, new) = match bytes {
+            8 => (
+                Place::Eight(region.atomic_u64(at)?),
+                value_8(sides.0)?,
+                value_8(sides.1)?,
+            ),
+            4 => (
+                Place::Four(region.atomic_u32(at)?),
+                value_4(sides.0)?,
+                value_4(sides.1)?,
+            ),
+            2 => (
+                Place::Two(region.atomic_u16(at)?),
+                value_2(sides.0)?,
+                value_2(sides.1)?,
+            ),
+            1 => (
+                Place::One(region.atomic_u8(at)?),
+                value_1(sides.0)?,
+                value_1(sides.1)?,
+            ),
+            _ => return None,
+        };
+        (fetched.len() >= bytes).then_some(Self {
+            place,
+            compare,
+            new,
+            fetched,
+        })
+    }
+
+    /// Exchanges it by an atomic instruction, or, while the lock is held, by a load and a store: others may look all the same.
+    #[inline(always)]
+    pub(super) fn run(self, others: Others) {
+        let sides = (self.compare, self.new);
+        let old = match self.place {
+            Place::Eight(word) => swap_8(word, sides, others),
+            Place::Four(word) => swap_4(word, sides, others),
+            Place::Two(word) => swap_2(word, sides, others),
+            Place::One(word) => swap_1(word, sides, others),
+        };
+        self.place.write(self.fetched, old);
+    }
 }

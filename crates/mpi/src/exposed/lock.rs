@@ -149,7 +149,7 @@ fn wait<'a>(words: &'a SharedMemory, me: u32, is_lost: IsLost<'_>) -> Held<'a> {
 }
 
 impl Drop for Held<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
         let Some((words, word)) = self.0 else { return };
         // SYNC element_lock

@@ -164,8 +164,7 @@ impl Window {
             displacement: target.displacement,
             basic,
         };
-        source.len() == basic.size()
-            && self.combine_element(&element, operation, Some(source), None)
+        source.len() == basic.size() && self.combine_element(&element, operation, source, None)
     }
 
     /// `MPI_Accumulate` of elements that lie together, as many as there are bytes, on such elements from `target` on, if that can be
@@ -180,7 +179,7 @@ impl Window {
         if source.len() == target.basic.size()
             && WordOperation::of(operation, target.basic).is_some()
         {
-            return self.combine_element(target, operation, Some(source), None);
+            return self.combine_element(target, operation, source, None);
         }
         let Some((exposed, at)) = self.place(target.rank, target.displacement) else {
             return false;
@@ -194,25 +193,24 @@ impl Window {
 
     /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that this
     /// rank loads and stores, within an epoch. Whether it was done; else [`get_accumulate`](Self::get_accumulate) does it, or
-    /// says what is wrong.
-    #[inline]
+    /// says what is wrong. Of the source of `MPI_NO_OP` nothing is used, but it is as long.
+    #[inline(always)]
     pub fn fetch_and_op_at_once(
         &self,
         target: &TargetElement,
         operation: Predefined,
-        source: Option<Region>,
-        into: Region,
+        source: &Region,
+        into: &Region,
     ) -> bool {
-        let source = source.filter(|_| operation != Predefined::NoOp);
-        self.combine_element(target, operation, source.as_ref(), Some(&into))
+        self.combine_element(target, operation, source, Some(into))
     }
 
-    #[inline]
+    #[inline(always)]
     fn combine_element(
         &self,
         target: &TargetElement,
         operation: Predefined,
-        source: Option<&Region>,
+        source: &Region,
         into: Option<&Region>,
     ) -> bool {
         let Some(operation) = WordOperation::of(operation, target.basic) else {
@@ -233,7 +231,7 @@ impl Window {
 
     /// `MPI_Compare_and_swap`, if it can be done at once, as [`fetch_and_op_at_once`](Self::fetch_and_op_at_once). `sides`:
     /// what to compare with, what to write, where to fetch to.
-    #[inline]
+    #[inline(always)]
     pub fn compare_and_swap_at_once(&self, target: &TargetElement, sides: [&Region; 3]) -> bool {
         if !target.basic.is_compared() {
             return false;

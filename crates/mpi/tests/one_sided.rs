@@ -404,6 +404,47 @@ fn an_exclusive_lock_keeps_others_out() {
     });
 }
 
+/// Threads whose first operations of an epoch go to the same member take its lock once, whichever way each of them goes: an exclusive lock
+/// after the epoch waits for nobody.
+#[test]
+fn threads_share_the_lock_of_an_epoch() {
+    on_threads(2, |process: Arc<Process>| {
+        let world = process.world();
+        for flavor in FLAVORS {
+            let numbers = Numbers::new(&world, flavor, 8);
+            let window = &numbers.window;
+            for round in 0..40 {
+                if world.rank() == 0 {
+                    window.lock_all(Assertion::default()).unwrap();
+                    let together = std::sync::Barrier::new(3);
+                    std::thread::scope(|scope| {
+                        for thread in 0..3i64 {
+                            let (numbers, together) = (&numbers, &together);
+                            scope.spawn(move || {
+                                let (mut one, place) = ([1u64], numbers.place(1, thread, 1));
+                                together.wait();
+                                let source = buffer(&mut one);
+                                // An accumulation never takes the lock by itself.
+                                match (thread + round) % 3 {
+                                    0 => window.accumulate(source, &place, &add(), Ends::WithEpoch),
+                                    _ => window.put(source, &place, Ends::WithEpoch),
+                                }
+                                .unwrap();
+                                window.flush(1).unwrap();
+                            });
+                        }
+                    });
+                    window.unlock_all().unwrap();
+                    let exclusive = LockKind::Exclusive;
+                    window.lock(exclusive, 1, Assertion::default()).unwrap();
+                    window.unlock(1).unwrap();
+                }
+            }
+            window.free().unwrap();
+        }
+    });
+}
+
 #[test]
 fn posts_and_completions_pair_up() {
     with_windows(4, |world, numbers| {

@@ -213,6 +213,9 @@ pub(super) fn growth(participants: &Participants, effort: Effort) -> Plan {
     );
     Plan {
         budget: Budget {
+            // Idle ranks look on for a while before they sleep, each on a core that others want: a sample outlasts that.
+            sample: effort.pick(Duration::from_millis(5), Duration::from_millis(20)),
+            time: effort.pick(Duration::from_millis(100), Duration::from_secs(4)),
             launches: effort.pick(1, 3),
             ..budget(effort)
         },

@@ -56,6 +56,21 @@ impl Window {
         exposed.region().part(at, bytes)
     }
 
+    /// As [`bytes_at`](Self::bytes_at), from an offset behind the displacement, also for the first operation of an epoch to a member, if that has to
+    /// wait for nobody.
+    #[inline]
+    fn bytes_of_first(
+        &self,
+        (rank, displacement, offset): (u32, i64, isize),
+        bytes: usize,
+    ) -> Option<Region> {
+        let member = self.targets.get(rank as usize)?;
+        let at = member.byte_at(displacement)?.checked_add_signed(offset)?;
+        let part = member.attached()?.region().part(at, bytes)?;
+        let is_ready = self.epoch.is_ready(rank) || self.begin_access_at_once(rank);
+        is_ready.then_some(part)
+    }
+
     /// `MPI_Put` of few bytes that lie together, to bytes that do, if that can be done at once, without calling any function.
     /// Whether it was done; else nothing has happened, and [`put`](Self::put) does it, or says what is wrong.
     #[inline(always)]
@@ -68,7 +83,7 @@ impl Window {
     /// As [`put_short_at_once`](Self::put_short_at_once), of many bytes.
     #[inline]
     pub fn put_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
-        let part = self.bytes_at(rank, displacement, source.len());
+        let part = self.bytes_of_first((rank, displacement, 0), source.len());
         let done = part.map(|part| part.copy_from(source));
         self.count_stores_if(done.is_some())
     }
@@ -85,7 +100,7 @@ impl Window {
     /// As [`get_short_at_once`](Self::get_short_at_once), of many bytes.
     #[inline]
     pub fn get_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
-        let part = self.bytes_at(rank, displacement, into.len());
+        let part = self.bytes_of_first((rank, displacement, 0), into.len());
         self.stores.drain();
         let done = part.map(|part| into.copy_from(&part));
         self.count_if(done.is_some())
@@ -108,14 +123,9 @@ impl Window {
     /// The elements at the target, if an operation can be carried out on them at once and they are one piece of `bytes`.
     #[inline]
     fn piece(&self, target: &TargetBuffer<'_>, bytes: usize) -> Option<Region> {
-        let (exposed, base) = self.place(target.rank, target.displacement)?;
         let (offset, length) = target.datatype.flat(target.count)?;
-        if length != bytes {
-            return None;
-        }
-        exposed
-            .region()
-            .part(base.checked_add_signed(offset)?, length)
+        let place = (target.rank, target.displacement, offset);
+        (length == bytes).then(|| self.bytes_of_first(place, bytes))?
     }
 
     /// Puts, if that can be done at once. Whether it was done.

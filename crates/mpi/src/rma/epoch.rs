@@ -178,6 +178,14 @@ impl Epoch {
         }
     }
 
+    /// Whether operations may go to all members, since a fence was called: from now on some have.
+    pub(super) fn begin_fence_access(&self) -> bool {
+        if self.access.load(Relaxed) == FENCED {
+            self.enter(FENCE);
+        }
+        self.access.load(Relaxed) == FENCE
+    }
+
     /// Operations with a request are for epochs of locks (MPI 5.0, section 12.3.5).
     pub(super) fn check_request(&self, rank: u32) -> Result<()> {
         match self.access.load(Relaxed) {
@@ -372,7 +380,8 @@ impl Epoch {
     /// Whether it is for the caller to ask for the lock of this member, within `MPI_Win_lock_all`.
     pub(super) fn claim(&self, rank: u32) -> bool {
         let was = self.members[rank as usize].fetch_or(CLAIMED, AcqRel);
-        was & CLAIMED == 0
+        // It may be held since the caller looked.
+        was & (CLAIMED | HELD) == 0
     }
 
     /// The lock was not given. Whether another thread waits for it, which may ask now.
@@ -395,6 +404,12 @@ impl Epoch {
     #[must_use = "who waits is woken"]
     pub(super) fn note_held(&self, rank: u32) -> bool {
         self.members[rank as usize].fetch_or(HELD, AcqRel) & AWAITED != 0
+    }
+
+    /// It was, without a claim. False: another thread has claimed it, or has it.
+    pub(super) fn note_first(&self, rank: u32) -> bool {
+        let member = &self.members[rank as usize];
+        member.compare_exchange(0, HELD, AcqRel, Relaxed).is_ok()
     }
 
     /// It was, at the beginning of `MPI_Win_lock_all`: nobody else asks for it.

@@ -122,6 +122,29 @@ impl Window {
         Ok(())
     }
 
+    /// Does what has to be done before the first operation of an epoch goes to a member, if that is but to note it, or to take a lock that
+    /// nobody has. Whether operations may go there now.
+    pub(super) fn begin_access_at_once(&self, rank: u32) -> bool {
+        if !self.epoch.is_lock_all() || !self.shared_locks {
+            return self.epoch.begin_fence_access();
+        }
+        if self.epoch.is_held(rank) {
+            return true;
+        }
+        let Ok(control) = self.control(rank) else {
+            return false;
+        };
+        let lock = SharedLock::new(control, self.size());
+        if !lock.try_take(LockKind::Shared) {
+            return false;
+        }
+        if !self.epoch.note_first(rank) {
+            // Another thread has asked for it meanwhile.
+            let _ = self.give_back(rank, LockKind::Shared);
+        }
+        self.epoch.is_held(rank)
+    }
+
     /// Asks for the lock of a member, for all threads of this rank.
     fn claim_lock(&self, rank: u32, at_once: bool) -> Result<()> {
         let taken = if self.shared_locks || at_once {

@@ -647,7 +647,10 @@ impl<N: Network> Connector<N> {
         // others are called again.
         let answers =
             |one: &Candidate<N::Stream>| one.call.peer == Some(peer) && !one.is_connecting_to(peer);
-        if dial.is_over(now) && !session.is_connected() && !self.handshakes.candidates().any(answers) {
+        if dial.is_over(now)
+            && !session.is_connected()
+            && !self.handshakes.candidates().any(answers)
+        {
             let reason = self.unreachable(peer);
             self.give_up(peer, reason, peers);
             self.progressed += 1;
@@ -668,7 +671,12 @@ impl<N: Network> Connector<N> {
     /// Tells the bell when the next [`Self::tick`] is due.
     fn set_due(&mut self) {
         let now = self.network.now();
-        let due = self.dials.due(now).into_iter().chain(self.handshakes.due()).min();
+        let due = self
+            .dials
+            .due(now)
+            .into_iter()
+            .chain(self.handshakes.due())
+            .min();
         self.due = due.unwrap_or(u64::MAX);
         self.bell.set_due(self.due);
     }
@@ -682,7 +690,10 @@ mod tests {
     use weft_fabric::{Fabric, HEAD, Peer, Posted};
 
     fn unauthenticated(of: &Tcp) -> usize {
-        of.connector().handshakes.candidates().unauthenticated(false)
+        of.connector()
+            .handshakes
+            .candidates()
+            .unauthenticated(false)
     }
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.

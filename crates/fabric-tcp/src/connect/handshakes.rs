@@ -128,11 +128,7 @@ impl<N: Network> Handshakes<N> {
     ///
     /// # Errors
     /// Nobody was taken.
-    pub fn accept(
-        &self,
-        network: &N,
-        listener: u32,
-    ) -> Result<(N::Stream, Source), NotAccepted> {
+    pub fn accept(&self, network: &N, listener: u32) -> Result<(N::Stream, Source), NotAccepted> {
         self.listeners.accept(network, listener)
     }
 

@@ -13,7 +13,7 @@
 //! can read its connections is trusted by it already.
 //!
 //! It starts no later processes and keeps no ports and names. A launcher of ours does for the ranks of one host, which is started
-//! when the first of them asks ([`later`]): its memory has room for them from the start.
+//! when the first of them asks ([`later`](super::later)): its memory has room for them from the start.
 //!
 //! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
 //!

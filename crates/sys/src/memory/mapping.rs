@@ -188,7 +188,7 @@ impl Mapping {
         }
     }
 
-    /// As [`discard`](Self::discard), for a mapping of a [`MemoryFile`]: for all who have mapped it. Where the kernel
+    /// As [`discard`](Self::discard), for a mapping of a [`MemoryFile`](super::MemoryFile): for all who have mapped it. Where the kernel
     /// cannot, zeros are written.
     pub fn discard_shared(&self, offset: usize, length: usize) {
         let Some(place) = self.place(offset, length, page_size()) else {

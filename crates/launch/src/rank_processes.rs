@@ -19,7 +19,6 @@
 //! | standard output, standard error | the owner, to whom [`Started`] hands them |
 //!
 //! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
-
 //!
 //! | file | what |
 //! |---|---|

@@ -3,14 +3,17 @@
 
 #[path = "../launch/network.rs"]
 mod network;
+#[path = "profile/trace.rs"]
+mod trace;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
+use trace::{Trace, around};
 use weft_tests::{Ended, build, installation, root, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -165,8 +168,8 @@ fn calls_that_are_rare_are_all_recorded_beside_those_that_are_not() {
     assert!(row(&found, "MPI_Recv")["estimated"].as_u64() > Some(0));
     let (trace, ended) = timeline(2, "sometimes");
     ended.expect_success();
-    check(&trace);
-    let slices = events(&trace, "X");
+    trace.check();
+    let slices = trace.events("X");
     let probes = slices.iter().filter(|one| one["name"] == "MPI_Probe");
     // Older ones may have given way.
     assert!(probes.count() > 0);
@@ -259,11 +262,11 @@ fn what_cannot_be_written_is_refused_before_anything_starts() {
 const EACH: &str = "--record-each";
 
 /// The timeline of a job that does this, and how it ended.
-fn timeline(ranks: u32, what: &str) -> (Value, Ended) {
+fn timeline(ranks: u32, what: &str) -> (Trace, Ended) {
     timeline_of(ranks, what, &[])
 }
 
-fn timeline_of(ranks: u32, what: &str, options: &[&str]) -> (Value, Ended) {
+fn timeline_of(ranks: u32, what: &str, options: &[&str]) -> (Trace, Ended) {
     let file = scratch("profile").join(format!("{what}-timeline.json"));
     let ended = run(
         tool("mpiexec")
@@ -275,118 +278,7 @@ fn timeline_of(ranks: u32, what: &str, options: &[&str]) -> (Value, Ended) {
             .arg(what),
         LIMIT,
     );
-    (read(&file), ended)
-}
-
-fn events<'a>(timeline: &'a Value, phase: &str) -> Vec<&'a Value> {
-    let all = timeline["traceEvents"].as_array().expect("a list");
-    all.iter().filter(|event| event["ph"] == phase).collect()
-}
-
-/// Nanoseconds, as Perfetto makes them of microseconds: it cuts off what is smaller.
-fn nanoseconds(microseconds: &Value) -> i64 {
-    (microseconds.as_f64().expect("a number") * 1000.0) as i64
-}
-
-/// Process and thread of a track.
-type Track = (Option<u64>, Option<u64>);
-
-/// Checks that the slices of each track lie within each other or apart, as the format asks for; answers when the calls of each began and ended.
-fn nested(timeline: &Value) -> BTreeMap<Track, Vec<(i64, i64)>> {
-    let mut tracks: BTreeMap<_, Vec<(i64, i64, &Value)>> = BTreeMap::new();
-    for event in events(timeline, "X") {
-        let begun = nanoseconds(&event["ts"]);
-        let track = (event["pid"].as_u64(), event["tid"].as_u64());
-        let ends = (begun, begun + nanoseconds(&event["dur"]));
-        tracks
-            .entry(track)
-            .or_default()
-            .push((ends.0, ends.1, event));
-    }
-    let mut calls = BTreeMap::new();
-    for (track, mut slices) in tracks {
-        slices.sort_by_key(|one| (one.0, -one.1));
-        let mut open: Vec<(i64, &Value)> = Vec::new();
-        for &(begun, ended, event) in &slices {
-            while open.last().is_some_and(|(end, _)| *end <= begun) {
-                open.pop();
-            }
-            if let Some((end, around)) = open.last() {
-                assert!(ended <= *end, "{event} reaches beyond {around}");
-                assert!(
-                    event["cat"] != "call" || around["cat"] != "call",
-                    "{event} within {around}"
-                );
-            }
-            open.push((ended, event));
-        }
-        let own = slices.iter().filter(|(.., one)| one["cat"] == "call");
-        calls.insert(
-            track,
-            own.map(|(begun, ended, _)| (*begun, *ended)).collect(),
-        );
-    }
-    calls
-}
-
-/// Checks what the format asks for; answers how many messages there are between each two ranks.
-fn check(timeline: &Value) -> BTreeMap<(u64, u64), usize> {
-    for event in events(timeline, "X") {
-        let times = [&event["ts"], &event["dur"]].map(|time| time.as_f64().unwrap_or(-1.0));
-        assert!(times.iter().all(|time| *time >= 0.0), "{event}");
-        // To Perfetto the process and the thread with number 0 are the idle ones.
-        let numbers = [&event["pid"], &event["tid"]].map(|number| number.as_u64().unwrap_or(0));
-        assert!(
-            numbers.iter().all(|number| *number > 0) && event["name"].is_string(),
-            "{event}"
-        );
-    }
-    let calls = nested(timeline);
-    let mut ends: BTreeMap<u64, Vec<&Value>> = BTreeMap::new();
-    for event in events(timeline, "s")
-        .into_iter()
-        .chain(events(timeline, "f"))
-    {
-        ends.entry(event["id"].as_u64().expect("a number"))
-            .or_default()
-            .push(event);
-    }
-    let points: BTreeSet<_> = events(timeline, "X")
-        .into_iter()
-        .filter(|one| one["name"] == "receives")
-        .map(|one| (&one["pid"], &one["tid"], nanoseconds(&one["ts"])))
-        .map(|(process, thread, at)| (process.as_u64(), thread.as_u64(), at))
-        .collect();
-    let mut messages = BTreeMap::new();
-    for (id, ends) in ends {
-        let [start, end] = ends[..] else {
-            panic!("{id} has {} ends", ends.len());
-        };
-        assert_eq!((&start["ph"], &end["ph"]), (&"s".into(), &"f".into()));
-        assert!(start["ts"].as_f64() <= end["ts"].as_f64(), "{start} {end}");
-        // Perfetto has an arrow lead from the slice that begins first: that must not be one in which the receiver waits.
-        let at = (
-            end["pid"].as_u64(),
-            end["tid"].as_u64(),
-            nanoseconds(&end["ts"]),
-        );
-        assert!(points.contains(&at), "{end}");
-        for one in [start, end] {
-            // Each lies within a call.
-            let at = nanoseconds(&one["ts"]);
-            let track = (one["pid"].as_u64(), one["tid"].as_u64());
-            let on_track = calls.get(&track).map_or(&[][..], Vec::as_slice);
-            let after = on_track.partition_point(|(begun, _)| *begun <= at);
-            let around = after.checked_sub(1).map(|before| on_track[before]);
-            assert!(
-                around.is_some_and(|(_, ended)| at <= ended),
-                "{one}, {around:?}"
-            );
-        }
-        let ranks = [start, end].map(|one| one["pid"].as_u64().expect("a rank") - 1);
-        *messages.entry((ranks[0], ranks[1])).or_default() += 1;
-    }
-    messages
+    (Trace::read(&file), ended)
 }
 
 /// What `messages` of the program sends among so many ranks.
@@ -403,12 +295,12 @@ fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
 fn each_message_is_an_arrow() {
     let (found, ended) = timeline_of(3, "numbered", &[EACH]);
     ended.expect_success();
-    assert_eq!(check(&found), all_messages(3));
+    assert_eq!(found.check(), all_messages(3));
     let (found, ended) = timeline_of(3, "messages", &[EACH]);
     ended.expect_success();
-    assert_eq!(check(&found), all_messages(3));
-    assert_eq!(found["otherData"]["dropped_events"], 0);
-    let barriers = events(&found, "X");
+    assert_eq!(found.check(), all_messages(3));
+    assert_eq!(found.dropped_events(), Some(0));
+    let barriers = found.events("X");
     let barriers = barriers.iter().filter(|one| one["name"] == "MPI_Barrier");
     let last: Vec<_> = barriers.map(|one| one["args"]["last"].as_u64()).collect();
     // All but the last one say who that was.
@@ -416,24 +308,12 @@ fn each_message_is_an_arrow() {
     assert_eq!(last.iter().flatten().count(), 2, "{last:?}");
 }
 
-/// The slice of a call that a point of a track lies in, as Perfetto looks for it.
-fn around<'a>(calls: &[&'a Value], point: &Value) -> &'a Value {
-    let at = point["ts"].as_f64().expect("a time");
-    let is_around = |call: &&&Value| {
-        let begun = call["ts"].as_f64().expect("a time");
-        let ended = begun + call["dur"].as_f64().expect("a time");
-        (&call["pid"], &call["tid"]) == (&point["pid"], &point["tid"])
-            && (begun..ended).contains(&at)
-    };
-    calls.iter().find(is_around).expect("a call")
-}
-
 #[test]
 fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
     let (found, ended) = timeline(2, "burst");
     ended.expect_success();
-    check(&found);
-    let slices = events(&found, "X");
+    found.check();
+    let slices = found.events("X");
     let (calls, others): (Vec<_>, Vec<_>) =
         slices.into_iter().partition(|one| one["cat"] == "call");
     let time = |one: &Value, name: &str| one[name].as_f64().expect("a time");
@@ -448,12 +328,12 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
         .map(|one| one["args"]["bytes"].as_u64().expect("bytes"))
         .collect();
     assert!(sent.len() > 1 && sent.last() == Some(&60), "{sent:?}");
-    let starts = events(&found, "s");
+    let starts = found.events("s");
     let arrows: Vec<_> = starts
         .iter()
         .filter(|one| time(one, "ts") > last)
         .map(|start| {
-            let ends = events(&found, "f");
+            let ends = found.events("f");
             let end = ends.iter().find(|end| end["id"] == start["id"]);
             let ends = [start, end.expect("an end")].map(|end| around(&calls, end));
             assert_eq!(
@@ -473,22 +353,22 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
 fn messages_between_gaps_are_arrows() {
     let (found, ended) = timeline(2, "between");
     ended.expect_success();
-    assert_eq!(check(&found), BTreeMap::from([((0, 1), 15)]));
+    assert_eq!(found.check(), BTreeMap::from([((0, 1), 15)]));
 }
 
 #[test]
 fn persistent_messages_and_such_that_were_matched_before_are_arrows() {
     let (found, ended) = timeline(2, "persistent");
     ended.expect_success();
-    assert_eq!(check(&found), BTreeMap::from([((0, 1), 15)]));
+    assert_eq!(found.check(), BTreeMap::from([((0, 1), 15)]));
 }
 
 #[test]
 fn waits_say_for_whom_and_sleep_within() {
     let (found, ended) = timeline(2, "sender");
     ended.expect_success();
-    check(&found);
-    let slices = events(&found, "X");
+    found.check();
+    let slices = found.events("X");
     let of = |name: &str| {
         slices
             .iter()
@@ -505,10 +385,10 @@ fn threads_have_tracks_of_their_own() {
     let (found, ended) = timeline(2, "threads");
     ended.expect_success();
     assert_eq!(
-        check(&found),
+        found.check(),
         BTreeMap::from([((0, 1), 100), ((1, 0), 100)])
     );
-    let names = events(&found, "M");
+    let names = found.events("M");
     let names = names.iter().filter(|one| one["name"] == "thread_name");
     // The one that has initialised MPI, and two more, on each rank.
     assert_eq!(names.count(), 6);
@@ -518,10 +398,10 @@ fn threads_have_tracks_of_their_own() {
 fn old_events_give_way_and_are_counted() {
     let (found, ended) = timeline_of(2, "many", &[EACH]);
     ended.expect_success();
-    let dropped = found["otherData"]["dropped_events"].as_u64();
+    let dropped = found.dropped_events();
     assert!(dropped > Some(0), "{dropped:?}");
     assert!(ended.err.contains("older events had no room"), "{ended:?}");
-    let ends = [events(&found, "s").len(), events(&found, "f").len()];
+    let ends = [found.events("s").len(), found.events("f").len()];
     assert!(ends[0] > 1000 && ends[0] == ends[1], "{ends:?}");
 }
 
@@ -530,7 +410,7 @@ fn a_job_that_is_aborted_or_killed_leaves_a_valid_file() {
     for (what, code) in [("abort", 5), ("killed", 128 + 9)] {
         let (found, ended) = timeline_of(2, what, &[EACH]);
         assert_eq!(ended.code(), Some(code), "{what}: {ended:?}");
-        let messages: usize = check(&found).values().sum();
+        let messages: usize = found.check().values().sum();
         // The barrier at their end comes after all of them.
         assert_eq!(messages, 20, "{what}");
     }
@@ -559,7 +439,7 @@ fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
         // Whoever holds its output ends last.
         assert!(lines.next().is_none());
         let _ = child.wait().expect("our own child");
-        let messages: usize = check(&read(&file)).values().sum();
+        let messages: usize = Trace::read(&file).check().values().sum();
         assert_eq!(messages, 20, "{signal}");
     }
 }
@@ -576,8 +456,8 @@ fn fibers_have_tracks_of_their_own() {
         LIMIT,
     );
     ended.expect_success();
-    let found = read(&file);
-    let names = events(&found, "M");
+    let found = Trace::read(&file);
+    let names = found.events("M");
     let fibers = names.iter().filter(|one| {
         let name = one["args"]["name"].as_str().unwrap_or_default();
         name.starts_with("fiber ")
@@ -634,9 +514,9 @@ fn two_hosts_are_on_one_clock() {
         .args(network.everywhere(2));
     let ended = run(start.arg(program()).arg("messages"), LIMIT);
     ended.expect_success();
-    let found = read(&trace);
-    assert_eq!(check(&found), all_messages(4));
-    let names = events(&found, "M");
+    let found = Trace::read(&trace);
+    assert_eq!(found.check(), all_messages(4));
+    let names = found.events("M");
     let hosts = names.iter().filter(|one| {
         let name = one["args"]["name"].as_str().unwrap_or_default();
         name.contains(" on ")

@@ -17,8 +17,14 @@
 //! |---|---|
 //! | [`call`] | what is known of a call |
 //! | [`trampoline`] | the code between the entry point and the call |
-//! | [`slices`] | when frequent calls are recorded |
+//! | [`arguments`] | what the arguments of a call say |
+//! | [`token`] | a call under way, as a word |
+//! | [`here`] | what a thread knows of itself |
 //! | [`area`] | what a thread writes |
+//! | [`recorder`] | the memory of the rank, and what its threads share |
+//! | [`collectives`] | numbers of collectives |
+//! | [`slices`] | when frequent calls are recorded |
+//! | [`waits`] | what the engine tells of waits |
 //! | [`messages`] | receives under way, for arrows from sends to receives |
 //! | [`marks`] | which message was received |
 //! | [`naming`] | places of call sites, once nothing is urgent |
@@ -28,35 +34,36 @@
 //! arguments are the caller's, who keeps the promises of the C binding.
 
 pub mod area;
+mod arguments;
 pub mod call;
+mod collectives;
+mod here;
 mod marks;
 pub mod messages;
 mod naming;
+mod recorder;
 pub mod slices;
+mod token;
 pub mod trampoline;
+mod waits;
 
 use std::sync::OnceLock;
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
 use weft_launch::profile::layout::{Cause, EventKind, NOBODY};
-use weft_mpi::wait_times::{Awaits, BegunWait, WaitListener};
-use weft_sys::call_site::{CallSite, EntryPoint};
 
-use crate::c;
-use crate::check;
 use crate::generated::constants as k;
 use crate::generated::profiled::CALLS;
 use crate::state::{self, Runtime};
-use area::{Event, Token};
-use call::{Call, Kind, Place};
+use area::Event;
+use arguments::{arrival, bytes_of, cost_of, knows_its_source, source_of, want_status};
+use call::{Call, Kind};
 use messages::Watched;
+use token::Token;
 use trampoline::Frame;
 
-pub use area::Recorder;
-
-/// Requests that take a timeline as long as a simple call does.
-const REQUESTS_OF_COST: u32 = 4;
+pub use recorder::Recorder;
 
 static RECORDER: OnceLock<Recorder> = OnceLock::new();
 
@@ -104,47 +111,8 @@ pub fn several_threads_call() {
 pub fn finish() {
     if let Some(recorder) = RECORDER.get() {
         recorder.tell_left_out();
-        recorder.name_sites();
+        naming::name_sites(recorder);
     }
-}
-
-/// The bytes that a call's arguments speak of.
-///
-/// # Safety
-/// The frame is that of the call.
-#[inline]
-unsafe fn bytes_of(call: &Call, frame: &Frame) -> u64 {
-    let (Some(count), Some(datatype)) = (call.count.number(), call.datatype.number()) else {
-        return 0;
-    };
-    // SAFETY: the call has these arguments.
-    let (count, datatype) = unsafe { (frame.argument(count), frame.argument(datatype)) };
-    let count = match call.long {
-        true => count.cast_signed(),
-        false => i64::from(count as i32),
-    };
-    let handle = c::Datatype(datatype as usize);
-    let size = match state::dense(handle).0 {
-        0 => check::find_datatype(handle).map_or(0, |datatype| datatype.size()),
-        size => size,
-    };
-    u64::try_from(count)
-        .unwrap_or(0)
-        .saturating_mul(size as u64)
-}
-
-/// How many simple calls a call costs as much as: a timeline looks at each request, and at each status.
-///
-/// # Safety
-/// The frame is that of the call.
-#[inline]
-unsafe fn cost_of(recorder: &Recorder, call: &Call, frame: &Frame) -> u32 {
-    let Some(place) = call.length.number().filter(|_| recorder.timeline) else {
-        return 1;
-    };
-    // SAFETY: the call has this argument.
-    let requests = unsafe { frame.argument(place) } as i32;
-    u32::try_from(requests).map_or(1, |requests| 1 + requests / REQUESTS_OF_COST)
 }
 
 /// A call begins. Answers what is to be called.
@@ -191,7 +159,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let slice = recorder.slices.number();
     let token = Token::new(area.number, site, (timed, plain), slice);
     frame.token = token.0;
-    area::set_current(token);
+    here::set_current(token);
     if plain {
         frame.plain = 1;
         return whole;
@@ -215,14 +183,14 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
 unsafe extern "C" fn leave(frame: *mut Frame) {
     // SAFETY: the trampoline's, which waits for us.
     let frame = unsafe { &mut *frame };
-    area::set_current(Token::NONE);
+    here::set_current(Token::NONE);
     let token = Token(frame.token);
     let (Some(recorder), Some(site)) = (RECORDER.get(), token.site()) else {
         return;
     };
     let area = recorder.area(token.area());
     let call = &CALLS[frame.call as u32 as usize];
-    let (unknown, slept, context) = area::take_unknown();
+    let (unknown, slept, context) = here::take_unknown();
     if unknown != 0 {
         // SAFETY: the frame is that of the call, which has succeeded or not.
         let peer = unsafe { source_of(call, frame, context) };
@@ -241,89 +209,6 @@ unsafe extern "C" fn leave(frame: *mut Frame) {
         // SAFETY: as above.
         unsafe { end_messages(recorder, (call, site), frame, ended) };
     }
-}
-
-/// The number of a collective on its communicator, if arrivals at it are kept.
-///
-/// # Safety
-/// The frame is that of the call.
-unsafe fn arrival(recorder: &Recorder, area: &area::Area, call: &Call, frame: &mut Frame) -> u64 {
-    let Some(place) = call.comm.number() else {
-        return u64::MAX;
-    };
-    // SAFETY: the call has this argument.
-    let handle = c::Comm(unsafe { frame.argument(place) } as usize);
-    let Some(comm) = check::find_communicator(handle) else {
-        return u64::MAX;
-    };
-    let Some(context) = comm.known_context() else {
-        return u64::MAX;
-    };
-    frame.leader = comm.group().peer(0).0;
-    let number = recorder.next_collective(context);
-    match area.keeps_arrival(number) {
-        true => u64::from(context) << 32 | u64::from(number),
-        false => u64::MAX,
-    }
-}
-
-/// Whether the status of the call says nothing of a sender that was waited for.
-///
-/// # Safety
-/// The frame is that of the call.
-#[inline]
-unsafe fn knows_its_source(call: &Call, frame: &Frame) -> bool {
-    match call.source.number() {
-        // SAFETY: the call has this argument.
-        Some(place) => unsafe { frame.argument(place) as i32 != k::MPI_ANY_SOURCE },
-        None => call.kind != Kind::Complete || call.status == Place::NONE,
-    }
-}
-
-/// Gives the call a status to fill if it was given none, where its source counts.
-///
-/// # Safety
-/// The frame is that of the call.
-#[inline]
-unsafe fn want_status(call: &Call, frame: &mut Frame) {
-    let Some(place) = call.status.number() else {
-        return;
-    };
-    let wanted = matches!(call.kind, Kind::Complete | Kind::Receive) || call.source != Place::NONE;
-    // SAFETY: the call has this argument.
-    if wanted && unsafe { frame.argument(place) } == 0 {
-        frame.status = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
-        let status = (&raw mut frame.status).expose_provenance() as u64;
-        // SAFETY: as above.
-        unsafe { frame.set_argument(place, status) };
-    }
-}
-
-/// The status that a call has filled.
-///
-/// # Safety
-/// The frame is that of the call.
-unsafe fn status_of(call: &Call, frame: &Frame) -> Option<c::Status> {
-    // SAFETY: the call has this argument: null, or the address of a status.
-    unsafe {
-        let address = frame.argument(call.status.number()?) as usize;
-        let status = std::ptr::with_exposed_provenance::<c::Status>(address);
-        (!status.is_null()).then(|| status.read_unaligned())
-    }
-}
-
-/// Who has sent what a call has waited for on the communicator with this context, as a number in the job.
-///
-/// # Safety
-/// The frame is that of the call.
-unsafe fn source_of(call: &Call, frame: &Frame, context: u32) -> u32 {
-    // SAFETY: as the caller promises.
-    let Some(status) = (unsafe { status_of(call, frame) }) else {
-        return NOBODY;
-    };
-    state::comm_of_context(context).map_or(NOBODY, |(_, comm)| {
-        messages::number_in_job(&comm, status.source)
-    })
 }
 
 /// What a call sends is marked, and what it is to receive is noted.
@@ -459,148 +344,6 @@ unsafe fn end_messages(
         }
     }
     area.tell(&event);
-}
-
-/// Why a call has waited, and for whom.
-fn cause_of(awaited: Awaits) -> (Cause, u32) {
-    match awaited {
-        Awaits::Message(from) => (Cause::LateSender, from),
-        Awaits::Anybody(_) => (Cause::LateSender, NOBODY),
-        Awaits::Receiver(by) => (Cause::LateReceiver, by),
-        Awaits::Data(from) => (Cause::Transfer, from.unwrap_or(NOBODY)),
-        Awaits::Collective => (Cause::Collective, NOBODY),
-        Awaits::Window => (Cause::Window, NOBODY),
-        Awaits::Other => (Cause::Other, NOBODY),
-    }
-}
-
-impl Recorder {
-    /// A call that was left out has slept long: that is told all the same, once its place is found.
-    #[cold]
-    fn note_sleep(&self, (slept, since): (u64, u64), awaited: Awaits) {
-        // The thread has slept for any of its fibers.
-        if weft_fiber::is_fiber() {
-            return;
-        }
-        let (Some(area), Some(back)) = (
-            self.here(),
-            CallSite::of_caller().and_then(|site| site.address()),
-        ) else {
-            return;
-        };
-        let found = area.site_at(back).or_else(|| {
-            let name = EntryPoint::of_caller()?.name()?;
-            let call = CALLS.iter().position(|call| call.name == name)?;
-            self.site(back as u64, call).map(|(_, site)| site)
-        });
-        let Some(site) = found else {
-            return;
-        };
-        area.wait_left_out(site, slept);
-        area.add_wait(site, cause_of(awaited), (slept, slept));
-        if !self.timeline {
-            return;
-        }
-        let (cause, peer) = cause_of(awaited);
-        let ended = self.now();
-        let wait = Event {
-            kind: EventKind::Waited,
-            site,
-            track: area::track(area),
-            begun: since,
-            ended,
-            peer,
-            tag: cause as i32,
-            context: 0,
-            bytes: 0,
-            mark: 0,
-        };
-        area.tell(&wait);
-        area.tell(&Event {
-            kind: EventKind::Call,
-            tag: -1,
-            ..wait
-        });
-    }
-}
-
-impl WaitListener for Recorder {
-    fn begun(&self) -> BegunWait {
-        let token = area::begin_wait(&self.slices);
-        BegunWait {
-            call: token.0 as usize,
-            time: match token {
-                // Only long sleeps of a call that is left out are told.
-                Token::NONE => 0,
-                _ => self.now(),
-            },
-        }
-    }
-
-    fn ended(&self, wait: BegunWait, awaited: Awaits) {
-        let token = Token(wait.call as u64);
-        let (slept, since) = area::end_wait(token);
-        let Some(site) = token.site() else {
-            if slept != 0 {
-                self.note_sleep((slept, since), awaited);
-            }
-            return;
-        };
-        let now = self.now();
-        let ticks = now.saturating_sub(wait.time);
-        let slept = slept.min(ticks);
-        let area = self.area(token.area());
-        let (cause, peer) = cause_of(awaited);
-        area.wait(site, token.is_timed(), (ticks, slept));
-        match awaited {
-            // The call knows when it ends.
-            Awaits::Anybody(context) if !token.is_plain() => {
-                area::add_unknown(ticks, slept, context);
-            }
-            _ => area.add_wait(site, (cause, peer), (ticks, slept)),
-        }
-        if self.timeline
-            && let Some(area) = self.here()
-        {
-            area.tell(&Event {
-                kind: EventKind::Waited,
-                site,
-                track: area::track(area),
-                begun: wait.time,
-                ended: now,
-                peer,
-                tag: cause as i32,
-                context: 0,
-                bytes: 0,
-                mark: 0,
-            });
-        }
-    }
-
-    fn now(&self) -> u64 {
-        Recorder::now(self)
-    }
-
-    fn slept(&self, since: u64) {
-        let is_told = area::add_slept(since, self.now());
-        if self.timeline
-            && is_told
-            && let Some(area) = self.here()
-        {
-            area.tell(&Event {
-                kind: EventKind::Slept,
-                site: 0,
-                track: area::track(area),
-                begun: since,
-                ended: self.now(),
-                peer: NOBODY,
-                tag: -1,
-                context: 0,
-                bytes: 0,
-                mark: 0,
-            });
-        }
-    }
 }
 
 /// Adds to a word that this thread alone writes.

@@ -25,6 +25,7 @@
 //! | `listeners` | the sockets at which this rank is called |
 //! | `dial` | attempts to reach peers: when they are made, when they are over, what came of them |
 //! | `handshake` | who speaks for this rank, and one handshake |
+//! | `handshakes` | candidates and listeners, watched and bounded: what has happened to a connection before it is chosen |
 //! | `select` | which connection of a pair is taken |
 //! | here | what follows from what: what happens to a candidate, to a dial, to a connection that breaks |
 //!
@@ -34,6 +35,7 @@ mod addresses;
 mod candidates;
 mod dial;
 mod handshake;
+mod handshakes;
 mod listeners;
 mod select;
 
@@ -42,33 +44,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use weft_secure::{Channel, EvictionPolicy, Key, Refusal, Refusals, SILENT, Source};
+use weft_secure::{Channel, Key, Refusals, Source};
 use weft_sys::socket::{NotAccepted, is_exhausted};
 
 use crate::card::{Card, Offer};
 use crate::config::Config;
 use crate::directory::{Directory, Incarnations};
 use crate::link::{Failure, Link};
-use crate::network::{EventSource, Network, Poller, Stream};
+use crate::network::{Network, Poller};
 use crate::peers::Peers;
 use crate::session::life::{Broke, Unreachable};
 use crate::session::{Sent, Session};
 use crate::wire::{self, FrameKind};
 use addresses::Addresses;
-use candidates::{Call, Candidate, Candidates, Happened, Said, Stage};
+use candidates::{Call, Candidate, Said};
 use dial::Dials;
 use handshake::Identity;
-use listeners::Listeners;
+use handshakes::{Handshakes, Outcome};
 use select::Present;
-
-/// How long somebody who has connected may take to prove the key, while we look.
-const PROOF: Duration = Duration::from_secs(10);
 
 /// Connections accepted in one look: who has not proved the key must not keep the job from its work.
 const ACCEPTS: usize = 8;
-
-/// Most connections of one peer that wait to be taken, for each address at which it may call.
-const SPARES: usize = 16;
 
 /// After which time a call that nobody answers is made anew, in nanoseconds.
 const STALE: u64 = 1_000_000_000;
@@ -79,12 +75,9 @@ pub struct Connector<N: Network> {
     bell: Arc<N::Bell>,
     config: Config,
     addresses: Addresses,
-    identity: Identity,
     incarnations: Incarnations,
-    listeners: Listeners<N>,
-    candidates: Candidates<N::Stream>,
+    handshakes: Handshakes<N>,
     dials: Dials,
-    refusals: Arc<Refusals>,
     /// When a candidate or a dial is to be looked after.
     due: u64,
     /// Things that happened although nothing was handed out.
@@ -113,14 +106,13 @@ impl<N: Network> Connector<N> {
                 addresses.set(peer, card);
             }
         }
+        let identity = Identity::new(me, config.peers, config.key.clone(), config.seal);
+        let handshakes = (identity, config.seal);
         Ok(Self {
-            listeners: Listeners::new(listeners, bell.clone())?,
-            identity: Identity::new(me, config.peers, config.key.clone(), config.seal),
+            handshakes: Handshakes::new(handshakes, config.peers, listeners, bell.clone())?,
             incarnations,
-            candidates: Candidates::new(EvictionPolicy::new()),
             addresses,
             dials: Dials::default(),
-            refusals: Arc::default(),
             due: u64::MAX,
             progressed: 0,
             network,
@@ -156,19 +148,19 @@ impl<N: Network> Connector<N> {
 
     /// Connections that were turned away.
     pub fn refusals(&self) -> Arc<Refusals> {
-        self.refusals.clone()
+        self.handshakes.refusals()
     }
 
     /// Whether a connection to a peer is being made: other looks are to look at everything.
     #[inline]
     pub fn is_unsettled(&self) -> bool {
-        !self.dials.is_empty() || self.candidates.has_expected()
+        !self.dials.is_empty() || self.handshakes.candidates().has_expected()
     }
 
     /// Whether there is nothing that time could change, but dials.
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.candidates.is_empty() && self.listeners.rest_until().is_none()
+        self.handshakes.is_quiet()
     }
 
     /// Things that happened since this was last asked.
@@ -185,7 +177,7 @@ impl<N: Network> Connector<N> {
     /// Lets a number decide which connection goes when too many have not proved the key.
     #[cfg(test)]
     pub fn draw_by(&mut self, seed: u64) {
-        self.candidates.draw_by(seed);
+        self.handshakes.draw_by(seed);
     }
 
     /// Whether this rank decides which connection with a peer is used.
@@ -238,7 +230,7 @@ impl<N: Network> Connector<N> {
         if session.is_connected()
             || session.has_left()
             || self.dials.contains(peer)
-            || self.candidates.any(called)
+            || self.handshakes.candidates().any(called)
         {
             return;
         }
@@ -257,7 +249,7 @@ impl<N: Network> Connector<N> {
 
     /// Calls all addresses of a peer, but those where a call is under way.
     fn call(&mut self, peer: u32, peers: &mut Peers<N>) {
-        let calls = self.candidates.iter().map(|one| &one.call);
+        let calls = self.handshakes.candidates().iter().map(|one| &one.call);
         let to_it = calls.filter(|call| call.peer == Some(peer));
         let busy: Vec<usize> = to_it.filter_map(|call| call.offer).collect();
         let offers = self.addresses.of(peer).to_vec();
@@ -265,26 +257,24 @@ impl<N: Network> Connector<N> {
             if busy.contains(&index) {
                 continue;
             }
-            let address = format!("{} ({})", offer.address, offer.interface);
-            let mut called = self.network.connect(&offer.address, self.config.patience);
+            let text = format!("{} ({})", offer.address, offer.interface);
+            let mut called = self.dial_offer((peer, index), offer, &text);
             // No member lacks a descriptor that is held by who has not proved the key.
             if let Err(error) = &called
                 && is_exhausted(weft_sys::error::errno(error).unwrap_or(0))
                 && self.make_room(peers)
             {
-                called = self.network.connect(&offer.address, self.config.patience);
+                called = self.dial_offer((peer, index), offer, &text);
             }
-            let socket = match called {
-                Ok(socket) => socket,
-                Err(error) => {
-                    self.failed((peer, index), &address, &error, peers);
-                    continue;
-                }
-            };
-            let call = Call::dialled(peer, index, address, self.network.now());
-            let number = self.candidates.add(call, Stage::Connecting(socket));
-            self.watch(number, true);
+            if let Err(error) = called {
+                self.failed((peer, index), &text, &error, peers);
+            }
         }
+    }
+
+    fn dial_offer(&mut self, whom: (u32, usize), offer: &Offer, text: &str) -> io::Result<()> {
+        let (address, limit) = ((&offer.address, text), self.config.patience);
+        self.handshakes.call(&self.network, whom, address, limit)
     }
 
     /// Keeps why an address of a peer did not work, for the case that none does.
@@ -328,7 +318,7 @@ impl<N: Network> Connector<N> {
 
     /// Attempts to reach the peer have come to their end.
     fn give_up(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
-        self.candidates
+        self.handshakes
             .drop_those(|one| one.call.peer == Some(peer));
         match peers.unreachable(peer) {
             Unreachable::Left => self.settle(peer),
@@ -347,7 +337,7 @@ impl<N: Network> Connector<N> {
     /// Takes those who have connected, some at a time.
     pub fn accept(&mut self, listener: u32, peers: &mut Peers<N>) {
         for _ in 0..ACCEPTS {
-            let (socket, source) = match self.listeners.accept(&self.network, listener) {
+            let (socket, source) = match self.handshakes.accept(&self.network, listener) {
                 Ok(came) => came,
                 Err(NotAccepted::Nobody) => break,
                 Err(NotAccepted::Lost) => continue,
@@ -356,39 +346,27 @@ impl<N: Network> Connector<N> {
                     if self.make_room(peers) {
                         continue;
                     }
-                    self.listeners.rest(&self.network);
+                    self.handshakes.rest(&self.network);
                     break;
                 }
             };
             self.progressed += 1;
-            let callers = self.callers();
-            if self.candidates.unauthenticated(false) >= SILENT.max(callers) {
+            if self.handshakes.too_many(false) {
                 self.evict(false, peers);
             }
             self.admit(socket, source, peers);
-            if self.candidates.unauthenticated(true) > SILENT + callers {
+            if self.handshakes.too_many(true) {
                 self.evict(true, peers);
             }
         }
         self.set_due();
     }
 
-    /// How many connections members may make at the same moment: each calls every address.
-    fn callers(&self) -> usize {
-        self.config.peers as usize * self.listeners.count()
-    }
-
     /// Somebody has connected.
     fn admit(&mut self, socket: N::Stream, source: Source, peers: &mut Peers<N>) {
-        let call = Call::accepted(source, self.network.now(), self.network.after(PROOF));
-        let stage = Stage::Authenticating(self.identity.responder(socket));
-        let number = self.candidates.add(call, stage);
-        // Its first bytes are often here already; who is refused by them needs no watching.
+        let number = self.handshakes.admit(&self.network, socket, source);
         self.attend(number, peers);
-        if let Some(candidate) = self.candidates.get(number) {
-            let room = matches!(&candidate.stage, Stage::Authenticating(it) if it.is_blocked());
-            self.watch(number, room);
-        }
+        self.handshakes.watch_admitted(number);
     }
 
     /// Drops one of those who have not proved the key: of those who were answered, or of those who were not.
@@ -396,17 +374,11 @@ impl<N: Network> Connector<N> {
     /// heard, and none is left.
     fn evict(&mut self, answered: bool, peers: &mut Peers<N>) -> bool {
         loop {
-            let Some(victim) = self.candidates.victim(answered) else {
+            let Some(victim) = self.handshakes.victim(answered) else {
                 return false;
             };
             self.attend(victim, peers);
-            if self.candidates.is_unauthenticated(victim, answered) {
-                self.candidates.take(victim);
-                self.refusals.count(Refusal::Crowded);
-                return true;
-            }
-            // It was refused and is gone, or has come further.
-            if self.candidates.get(victim).is_none() {
+            if self.handshakes.drop_victim(victim, answered) {
                 return true;
             }
         }
@@ -420,61 +392,25 @@ impl<N: Network> Connector<N> {
 
     // What happens to a candidate.
 
-    /// Watches a new one. One that cannot be watched is dropped.
-    fn watch(&mut self, number: u32, room: bool) {
-        let source = EventSource::Candidate(number);
-        let watched = self.candidates.get(number).map(|one| match &one.stage {
-            Stage::Connecting(socket) => self.bell.watch(socket, source, room),
-            Stage::Authenticating(it) => self.bell.watch(it.socket(), source, room),
-            Stage::Waiting(link) => link.watch(&*self.bell, source, room),
-        });
-        if let Some(Err(_)) = watched {
-            self.candidates.take(number);
-        }
-    }
-
-    /// Watches one whose handshake is under way for room to send, or no more.
-    fn rewatch(&self, number: u32, room: bool) {
-        if let Some(one) = self.candidates.get(number)
-            && let Stage::Authenticating(it) = &one.stage
-        {
-            let source = EventSource::Candidate(number);
-            let _ = self.bell.rewatch(it.socket(), source, room);
-        }
-    }
-
     /// Something has happened to a candidate.
     pub fn attend(&mut self, number: u32, peers: &mut Peers<N>) {
-        let Some(candidate) = self.candidates.take(number) else {
-            return;
-        };
         let known = |peer| {
             let generation = peers.get(peer).map_or(0, Session::generation);
             (generation, self.incarnations.of(peer))
         };
-        let happened = candidate.step(&self.identity, known, &mut self.progressed);
-        match happened {
-            Happened::Nothing { candidate, watch } => {
-                self.candidates.put_back(number, candidate);
-                if let Some(room) = watch {
-                    self.rewatch(number, room);
-                }
-            }
-            Happened::Failed(call, error) => {
+        let outcome = self.handshakes.attend(number, known, &mut self.progressed);
+        match outcome {
+            None => {}
+            Some(Outcome::Failed(call, error)) => {
                 if let Some(dialled) = call.dialled_address() {
                     self.failed(dialled, &call.address, &error, peers);
                 }
             }
-            Happened::Refused(call, refusal) => match call.dialled_address() {
-                Some(dialled) => {
-                    self.note_failure(dialled, format!("{}: {refusal}", call.address));
-                }
-                None => self.refusals.count(refusal),
-            },
-            Happened::Authenticated(call, socket, channel) => {
+            Some(Outcome::Refused(dialled, text)) => self.note_failure(dialled, text),
+            Some(Outcome::Authenticated(call, socket, channel)) => {
                 self.authenticated((number, call), socket, *channel, peers);
             }
-            Happened::Closed(call) => {
+            Some(Outcome::Closed(call)) => {
                 // The other side has taken another one, or is gone; whoever needs one calls again.
                 if let Some(dialled) = call.dialled_address() {
                     let text = format!("{}: closed by the other side", call.address);
@@ -482,15 +418,12 @@ impl<N: Network> Connector<N> {
                 }
                 self.missed(call.peer, peers);
             }
-            Happened::Said(call, link, said) => {
+            Some(Outcome::Said(call, link, said)) => {
                 let peer = call.peer;
                 self.said((number, call), link, said, peers);
                 self.missed(peer, peers);
             }
-            Happened::Malformed(call) => {
-                self.refusals.count(Refusal::Malformed);
-                self.missed(call.peer, peers);
-            }
+            Some(Outcome::Dropped(call)) => self.missed(call.peer, peers),
         }
     }
 
@@ -512,12 +445,12 @@ impl<N: Network> Connector<N> {
         if expected.is_some_and(|peer| superseded.contains(&peer)) {
             return;
         }
-        let hello = self.identity.check(&channel.hello, expected);
+        let hello = self.handshakes.check(&channel.hello, expected);
         let hello = hello.filter(|hello| hello.incarnation == self.incarnations.of(hello.rank));
         let Some(hello) = hello else {
             // A member, but not the one: an address that means another process here.
             match dialled {
-                None => self.refusals.count(Refusal::Malformed),
+                None => self.handshakes.refuse_malformed(),
                 Some(dialled) => {
                     let error = Errno::ADDRNOTAVAIL.into();
                     self.failed(dialled, &call.address, &error, peers);
@@ -531,50 +464,27 @@ impl<N: Network> Connector<N> {
         }
         peers.begin(peer);
         if dialled.is_none() {
-            self.limit_spares(peer);
+            self.handshakes.limit_spares(peer);
         }
         call.peer = Some(peer);
         call.until = u64::MAX;
         // The called side says in a first frame which connection it has last used, if the decider has dialled it.
         let is_said = dialled.is_none() || !self.decides(peer);
         call.generation = is_said.then_some(hello.generation);
-        socket.fit();
-        let mut link = Box::new(Link::new(socket, channel, self.config.seal));
-        let _ = link.watch(&*self.bell, EventSource::Candidate(number), false);
-        if !self.decides(peer) {
-            if dialled.is_none() {
-                // Only we know which connection we have last used: the caller is told first of all.
-                let generation = peers.get(peer).map_or(0, Session::generation);
-                link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
-            }
-            self.wait(number, call, link);
-            self.flush(number, peers);
+        let mut link = self.handshakes.link(number, socket, channel);
+        if self.decides(peer) {
+            self.handshakes.wait(number, call, link);
+            self.decide(peer, peers);
             return;
         }
-        self.wait(number, call, link);
-        self.decide(peer, peers);
-    }
-
-    /// A peer that calls without end has only so many connections here: the oldest that waits goes.
-    fn limit_spares(&mut self, peer: u32) {
-        let spares = self.candidates.numbers(|one| one.waits_for(peer));
-        if spares.len() >= SPARES * self.listeners.count() {
-            let since = |number: &u32| self.candidates.get(*number).map_or(0, |one| one.call.since);
-            if let Some(oldest) = spares.into_iter().min_by_key(since) {
-                self.candidates.take(oldest);
-            }
+        if dialled.is_none() {
+            // Only we know which connection we have last used: the caller is told first of all.
+            let generation = peers.get(peer).map_or(0, Session::generation);
+            link.set_urgent(wire::uncounted(FrameKind::Resume, generation, 0));
         }
-    }
-
-    /// Sends what a waiting candidate has to say.
-    fn flush(&mut self, number: u32, peers: &mut Peers<N>) {
-        let Some(link) = self.candidates.link_mut(number) else {
-            return;
-        };
-        if link.flush_urgent().is_err()
-            && let Some(candidate) = self.candidates.take(number)
-        {
-            self.missed(candidate.call.peer, peers);
+        self.handshakes.wait(number, call, link);
+        if !self.handshakes.flush(number) {
+            self.missed(Some(peer), peers);
         }
     }
 
@@ -601,20 +511,14 @@ impl<N: Network> Connector<N> {
         match said.kind {
             FrameKind::Resume if self.decides(peer) && call.generation.is_none() => {
                 call.generation = Some(said.generation);
-                self.wait(number, call, link);
+                self.handshakes.wait(number, call, link);
                 self.decide(peer, peers);
             }
             FrameKind::Select if !self.decides(peer) => {
                 self.resume(peer, (link, call.offer), said, peers);
             }
-            _ => self.refusals.count(Refusal::Malformed),
+            _ => self.handshakes.refuse_malformed(),
         }
-    }
-
-    /// The candidate waits for the decider, or as its spare.
-    fn wait(&mut self, number: u32, call: Call, link: Box<Link<N::Stream>>) {
-        let stage = Stage::Waiting(link);
-        self.candidates.put_back(number, Candidate { call, stage });
     }
 
     // What happens to the connection with a peer.
@@ -629,16 +533,13 @@ impl<N: Network> Connector<N> {
             connected: session.is_connected(),
             live: session.is_live(),
         };
-        let Some(number) = select::choose(&self.candidates, peer, present) else {
+        let Some(number) = select::choose(self.handshakes.candidates(), peer, present) else {
             return;
         };
         if present.connected {
             peers.disconnect(peer);
         }
-        let Some(Candidate { call, stage }) = self.candidates.take(number) else {
-            return;
-        };
-        let Stage::Waiting(link) = stage else {
+        let Some((call, link)) = self.handshakes.take_waiting(number) else {
             return;
         };
         match peers.select(peer, link, call.offer) {
@@ -683,7 +584,7 @@ impl<N: Network> Connector<N> {
     /// Both sides have agreed, or the peer is gone: the other candidates go, attempts end.
     fn settle(&mut self, peer: u32) {
         self.dials.end(peer);
-        self.candidates
+        self.handshakes
             .drop_those(|one| one.call.peer == Some(peer));
         self.progressed += 1;
         self.set_due();
@@ -729,14 +630,7 @@ impl<N: Network> Connector<N> {
         if now < self.due {
             return;
         }
-        self.listeners.wake(&self.network, now);
-        for number in self.candidates.numbers(|one| one.call.until <= now) {
-            if let Some(candidate) = self.candidates.take(number)
-                && candidate.call.offer.is_none()
-            {
-                self.refusals.count(Refusal::Slow);
-            }
-        }
+        self.handshakes.tick(&self.network, now);
         for peer in self.dials.peers() {
             self.tick_dial(peer, now, peers);
         }
@@ -753,7 +647,10 @@ impl<N: Network> Connector<N> {
         // others are called again.
         let answers =
             |one: &Candidate<N::Stream>| one.call.peer == Some(peer) && !one.is_connecting_to(peer);
-        if dial.is_over(now) && !session.is_connected() && !self.candidates.any(answers) {
+        if dial.is_over(now)
+            && !session.is_connected()
+            && !self.handshakes.candidates().any(answers)
+        {
             let reason = self.unreachable(peer);
             self.give_up(peer, reason, peers);
             self.progressed += 1;
@@ -764,9 +661,9 @@ impl<N: Network> Connector<N> {
         }
         let taken = session.is_connected();
         // A call into nowhere is made anew after a while: the kernel's own repetitions become rare.
-        self.candidates
+        self.handshakes
             .drop_those(|one| one.is_connecting_to(peer) && now > one.call.since + STALE);
-        if !taken && !self.candidates.any(|one| one.waits_for(peer)) {
+        if !taken && !self.handshakes.candidates().any(|one| one.waits_for(peer)) {
             self.call(peer, peers);
         }
     }
@@ -774,10 +671,12 @@ impl<N: Network> Connector<N> {
     /// Tells the bell when the next [`Self::tick`] is due.
     fn set_due(&mut self) {
         let now = self.network.now();
-        let dials = self.dials.due(now);
-        let candidates = self.candidates.iter().map(|one| one.call.until);
-        let rest = self.listeners.rest_until();
-        let due = candidates.chain(dials).chain(rest).min();
+        let due = self
+            .dials
+            .due(now)
+            .into_iter()
+            .chain(self.handshakes.due())
+            .min();
         self.due = due.unwrap_or(u64::MAX);
         self.bell.set_due(self.due);
     }
@@ -791,7 +690,10 @@ mod tests {
     use weft_fabric::{Fabric, HEAD, Peer, Posted};
 
     fn unauthenticated(of: &Tcp) -> usize {
-        of.connector().candidates.unauthenticated(false)
+        of.connector()
+            .handshakes
+            .candidates()
+            .unauthenticated(false)
     }
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.
@@ -805,13 +707,13 @@ mod tests {
         while listener.connector().is_quiet() {
             listener.poll(&mut sinks[1], 16);
         }
-        assert!(!listener.connector().candidates.has_expected());
+        assert!(!listener.connector().handshakes.candidates().has_expected());
         assert_eq!(unauthenticated(listener), 1);
         assert!(!listener.is_busy());
         let sent = pair[0].try_send(Peer(1), &[7; HEAD], &[]);
         assert_eq!(sent, Ok(Posted::Done));
         assert!(
-            pair[0].connector().candidates.has_expected(),
+            pair[0].connector().handshakes.candidates().has_expected(),
             "a call is under way"
         );
         while sinks[1].messages() == 0 {
@@ -821,7 +723,7 @@ mod tests {
         }
         // The call has become the connection; the intruder is there yet, and counted when it goes.
         let listener = &mut pair[1];
-        assert!(!listener.connector().candidates.has_expected());
+        assert!(!listener.connector().handshakes.candidates().has_expected());
         assert_eq!(unauthenticated(listener), 1);
         drop(intruder);
         while !listener.connector().is_quiet() {

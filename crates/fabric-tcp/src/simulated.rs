@@ -3,10 +3,14 @@
 //!
 //! ```text
 //!   explore     many plays, one for each seed; the shortest that fails
-//!   play        one thread drives all endpoints: sends, signals, grants, gets, puts, revokes, looks, lets time pass
-//!   notices     what messages of a play say of grants
-//!   model       what was taken for sending, and what must come of it
+//!   play        one thread drives all endpoints, as a seed decides: the order, and how it ends
+//!   action      what a step does, and how often: sends, grants, transfers, looks, time that passes
+//!   access      what a transfer asks for
+//!   job         what is done, at an endpoint and in the model alike
+//!   members     the endpoints
 //!   counts      what members count of their traffic, and what that proves
+//!   model       what was taken for sending, and what must come of it
+//!   notices     what messages of a play say of grants
 //!   world       streams under virtual time: pieces, delay, slowness, stalls, cuts at any byte
 //!   conditions  where addresses lead, how quick and how reliable the network is
 //!   decoys      what addresses cost that do not work
@@ -25,12 +29,16 @@
 //! names its seed, is made as short as it goes, and shows what happened. It is played again by
 //! `WEFT_SEED=… cargo test -p weft-fabric-tcp simulated`, with `WEFT_STEPS=…` for a shorter part.
 
+mod access;
+mod action;
 mod conditions;
 mod counts;
 mod crowd;
 mod decoys;
 mod explore;
 mod growth;
+mod job;
+mod members;
 mod model;
 mod notices;
 mod play;

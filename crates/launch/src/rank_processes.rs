@@ -19,13 +19,26 @@
 //! | standard output, standard error | the owner, to whom [`Started`] hands them |
 //!
 //! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
+//!
+//! | file | what |
+//! |---|---|
+//! | `share` | which ranks this host gets |
+//! | `starter`, `spawn` | what ranks are started with, and how a process is |
+//! | `rank` | one rank: its process, its descriptors, what was told of it |
+//! | `other_ranks` | ranks of another launcher that come to this one |
+//! | `fences`, `pmi` | values that ranks exchange, over their control sockets or by PMI |
+//! | here | what follows from what ranks say and from their ends |
 
+mod fences;
 mod other_ranks;
 mod pmi;
+mod rank;
+mod share;
 mod spawn;
+mod starter;
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
@@ -33,57 +46,29 @@ use std::time::Duration;
 
 use weft_fabric_shm::{JobSize, ProcessState};
 use weft_mpi::waits::RankWaits;
-use weft_secure::Key;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
-use weft_sys::{descriptor, passing};
 
-use crate::adoption::{AdoptedJob, AdoptedProcess};
-use crate::binding::{BindingRequest, FREE, RankCores};
-use crate::control::{ANSWER, Answer, LONGEST, Message, Told};
-use crate::exchange::{Exchange, PublishedValue};
-use crate::hosts::message::{Address, decode};
-use crate::job_request::{JobAnswer, JobRequest, LONGEST_REQUEST};
+use crate::adoption::AdoptedJob;
+use crate::control::{Answer, Message, Told};
+use crate::exchange::PublishedValue;
+use crate::hosts::message::Address;
+use crate::job_request::{JobAnswer, JobRequest};
 use crate::plan::Program;
-use crate::profile::{Clock, Moment, ProfileMemory, RankRecord};
+use crate::profile::RankRecord;
 use crate::segment::{self, Segment};
 use crate::worlds::Worlds;
 use crate::{signals, tree};
 
+pub use fences::NobodyWaits;
+use fences::{Arrival, Fences};
 use other_ranks::OtherRanksOfHost;
+pub use rank::RunningRank;
+use rank::{Rank, Vacancy};
+pub use share::{HostShare, OtherHosts};
+use spawn::Spawner;
 pub use spawn::{LaterSlot, RankNumbers};
-use spawn::{Spawned, Spawner};
-
-/// Messages of one rank that are read before others get their turn.
-const AT_ONCE: usize = 64;
-/// Most bytes of what a rank tells of its waits.
-const LONGEST_WAITS: usize = 256 << 10;
-/// … of one that has ended: more than its socket holds.
-const LAST: usize = 4096;
-
-/// The ranks of a job that this host gets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct HostShare {
-    /// How many ranks the job has.
-    pub size: u32,
-    /// Those of this host, ascending, and which program each runs.
-    pub ranks: Vec<(u32, u32)>,
-    /// Processes that may be there beside them, started later.
-    pub room: u32,
-    /// Processes that may be started in place of dead ones.
-    pub spares: u32,
-    /// Processes of the job, on whatever host, whose addresses are recorded.
-    pub addresses: u32,
-    /// On which cores its ranks run.
-    pub binding: BindingRequest,
-}
-
-/// The other hosts of a job, for the ranks of this one to ask for.
-pub struct OtherHosts {
-    /// By which ranks prove to each other that they belong to the job.
-    pub key: Key,
-    /// The host of each rank, as [`HostMap`](crate::bootstrap::HostMap) writes it.
-    pub map: String,
-}
+use starter::Starter;
+pub use starter::{NotStarted, Started, make_room};
 
 /// What has happened to a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,19 +86,6 @@ pub enum Event {
     Asked { rank: u32, request: JobRequest },
 }
 
-/// A rank whose process runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct RunningRank {
-    /// Its number in the job.
-    pub rank: u32,
-    /// Its process.
-    pub process: u32,
-    /// It has said that it has initialised MPI.
-    pub is_initialised: bool,
-    /// … and that it has finalised it.
-    pub is_finalised: bool,
-}
-
 /// State of the room, for processes that are started later.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RoomState {
@@ -125,208 +97,16 @@ pub struct RoomState {
     pub behind: Option<u32>,
 }
 
-/// A rank that was started.
-#[derive(Debug)]
-pub struct Started {
-    /// Which.
-    pub rank: u32,
-    /// Its process.
-    pub process: u32,
-    /// Its standard output and standard error, to be read without waiting; `None` if it has ours.
-    pub outputs: Option<[File; 2]>,
-    /// On which cores it runs, for people, if that is to be reported.
-    pub cores: Option<String>,
-}
-
-/// A rank that could not be started.
-#[derive(Debug)]
-pub struct NotStarted {
-    /// Which.
-    pub rank: u32,
-    /// Why, with a remedy where there is one.
-    pub reason: io::Error,
-}
-
-/// Who has started the process of a rank.
-#[derive(Debug)]
-enum Origin {
-    /// We have.
-    Started,
-    /// Another launcher, and it has not come to us: its process is not known.
-    Elsewhere,
-    /// Another launcher or nobody, and it has come to us.
-    Adopted(ProcessHandle),
-}
-
-/// A rank, and the process that runs it now.
-struct Rank {
-    numbers: RankNumbers,
-    /// 0 if it is not known.
-    process: u32,
-    /// `None` once it is closed.
-    control: Option<File>,
-    /// Kept open as long as the rank may live.
-    _lifeline: Option<OwnedFd>,
-    origin: Origin,
-    /// What was told of it already.
-    initialised: bool,
-    finalised: bool,
-    /// It has nothing to do with processes of other worlds, and was told so.
-    independent: bool,
-    ended: Option<ExitStatus>,
-    /// The number of the change by which the others were told of its end.
-    end_told: Option<u32>,
-    /// What it has left is cleared: its place is free whatever happens.
-    cleared: bool,
-    /// Over which it speaks PMI, if its program may have to.
-    pmi: Option<pmi::Connection>,
-    /// A request of which the last piece has not come.
-    request: Vec<u8>,
-    /// … and what it waits for.
-    waits: Vec<u8>,
-}
-
-impl Rank {
-    fn new(numbers: RankNumbers, process: u32, control: OwnedFd, lifeline: OwnedFd) -> Self {
-        Self {
-            numbers,
-            process,
-            control: Some(File::from(control)),
-            _lifeline: Some(lifeline),
-            origin: Origin::Started,
-            initialised: false,
-            finalised: false,
-            independent: false,
-            ended: None,
-            end_told: None,
-            cleared: false,
-            pmi: None,
-            request: Vec::new(),
-            waits: Vec::new(),
-        }
-    }
-
-    /// … which may speak PMI over this socket.
-    fn with_pmi(mut self, socket: Option<OwnedFd>) -> Self {
-        self.pmi = socket.map(pmi::Connection::new);
-        self
-    }
-
-    /// One that another launcher has started.
-    fn elsewhere(numbers: RankNumbers) -> Self {
-        Self {
-            numbers,
-            process: 0,
-            control: None,
-            _lifeline: None,
-            origin: Origin::Elsewhere,
-            initialised: false,
-            finalised: false,
-            independent: false,
-            ended: None,
-            end_told: None,
-            cleared: false,
-            request: Vec::new(),
-            waits: Vec::new(),
-            pmi: None,
-        }
-    }
-
-    /// It has come to us.
-    fn adopt(&mut self, process: AdoptedProcess) -> io::Result<()> {
-        descriptor::set_nonblocking(&process.control, true)?;
-        self.process = process.process.id();
-        self.control = Some(File::from(process.control));
-        self._lifeline = Some(process.lifeline);
-        self.origin = Origin::Adopted(process.process);
-        self.answer(&Answer::Taken);
-        Ok(())
-    }
-
-    /// Its number in the job.
-    fn number(&self) -> u32 {
-        self.numbers.number()
-    }
-
-    /// Answers it. A rank that is gone, or asks without listening, gets nothing.
-    fn answer(&self, answer: &Answer) {
-        if let Some(control) = &self.control {
-            let mut bytes = answer.encode();
-            if bytes.len() > ANSWER {
-                // Whoever asked waits for some answer.
-                let reason = format!(
-                    "the launcher's answer has {} bytes, and at most {ANSWER} are possible; ask for less",
-                    bytes.len()
-                );
-                bytes = Answer::Refused { reason }.encode();
-            }
-            let _ = passing::send(control, &bytes, &[]);
-        }
-    }
-
-    /// A piece of what it waits for; what is too long is forgotten.
-    fn take_waits(&mut self, last: bool, piece: &[u8]) -> Option<Event> {
-        if self.waits.len() + piece.len() <= LONGEST_WAITS {
-            self.waits.extend_from_slice(piece);
-        }
-        if !last {
-            return None;
-        }
-        let waits = decode(&std::mem::take(&mut self.waits))?;
-        let rank = self.number();
-        Some(Event::Waits { rank, waits })
-    }
-
-    /// Reads what it has to say: some of it, if it goes on without end; all if it has ended.
-    fn read(&mut self) -> Vec<Message> {
-        let most = match self.ended {
-            None => AT_ONCE,
-            Some(_) => LAST,
-        };
-        let mut messages = Vec::new();
-        let mut bytes = [0; LONGEST];
-        for _ in 0..most {
-            let Some(control) = &mut self.control else {
-                break;
-            };
-            match control.read(&mut bytes) {
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Ok(0) | Err(_) => {
-                    self.control = None;
-                    break;
-                }
-                Ok(count) => messages.extend(Message::decode(&bytes[..count])),
-            }
-        }
-        messages
-    }
-}
-
 /// The rank processes of one host.
 pub struct RankProcesses {
     share: HostShare,
     segment: Segment,
-    /// `None` if the job has no others.
-    others: Option<OtherHosts>,
-    /// The ranks write where we do.
-    direct: bool,
-    /// On which cores each rank runs, and what to tell of that.
-    cores: Vec<RankCores>,
-    cores_note: Option<String>,
+    starter: Starter,
     /// Those that were started, by local rank.
     ranks: Vec<Rank>,
     /// Where ranks come that another launcher has started.
     other_ranks: Option<OtherRanksOfHost>,
-    /// The memory of their profiles, also of those that have ended.
-    profiles: Vec<(u32, ProfileMemory)>,
-    /// When this was prepared.
-    prepared: Moment,
-    exchange: Exchange,
-    /// What ranks have put that speak PMI.
-    pmi: pmi::Store,
-    /// The ranks wait at a fence for those of other hosts.
-    at_fence: bool,
+    fences: Fences,
     /// An abort was told: no other counts.
     abort_told: bool,
 }
@@ -338,11 +118,9 @@ impl RankProcesses {
     /// # Errors
     /// If there are too many ranks, or the kernel refuses the memory.
     pub fn prepare(share: HostShare, others: Option<OtherHosts>, direct: bool) -> io::Result<Self> {
-        let local = share.ranks.len() as u32;
+        let local = share.local_size();
         make_room(local + share.spares);
-        let (cores, cores_note) = (share.binding)
-            .of_this_host(share.ranks.len())
-            .map_err(io::Error::other)?;
+        let starter = Starter::new(&share, direct)?;
         let size = JobSize {
             ranks: local,
             room: share.room,
@@ -358,18 +136,11 @@ impl RankProcesses {
         };
         Ok(Self {
             segment: segment::create(size)?,
-            exchange: Exchange::new(local),
-            pmi: pmi::Store::new(others.as_ref())?,
+            starter,
+            fences: Fences::new(&share, others)?,
             share,
-            others,
-            direct,
-            cores,
-            cores_note,
             ranks: Vec::new(),
             other_ranks: None,
-            profiles: Vec::new(),
-            prepared: Moment::now(),
-            at_fence: false,
             abort_told: false,
         })
     }
@@ -379,7 +150,7 @@ impl RankProcesses {
     /// # Errors
     /// If its memory is none of this release or size, or the kernel refuses.
     pub fn adopt(share: HostShare, adopted: AdoptedJob) -> io::Result<(Self, Worlds)> {
-        let local = share.ranks.len() as u32;
+        let local = share.local_size();
         let segment = segment::adopt(adopted.memory)?;
         if segment.watch.ranks() < local {
             return Err(io::Error::other(format!(
@@ -387,24 +158,16 @@ impl RankProcesses {
                 segment.watch.ranks()
             )));
         }
+        let all = (0..local as usize).map(|local| Rank::elsewhere(share.numbers(local)));
         let mut processes = Self {
             segment,
-            exchange: Exchange::new(local),
-            pmi: pmi::Store::new(None)?,
+            starter: Starter::of_adopted(&share),
+            ranks: all.collect(),
+            fences: Fences::new(&share, None)?,
             share,
-            others: None,
-            direct: true,
-            cores: Vec::new(),
-            cores_note: None,
-            ranks: Vec::new(),
             other_ranks: adopted.others.map(OtherRanksOfHost::new).transpose()?,
-            profiles: Vec::new(),
-            prepared: Moment::now(),
-            at_fence: false,
             abort_told: false,
         };
-        let all = (0..local as usize).map(|local| Rank::elsewhere(processes.numbers(local)));
-        processes.ranks = all.collect();
         let first = adopted.first.rank as usize;
         processes.ranks[first].adopt(adopted.first)?;
         Ok((processes, adopted.worlds))
@@ -412,12 +175,8 @@ impl RankProcesses {
 
     /// The processes that were there before and run, by their local ranks.
     pub fn adopted(&self) -> impl Iterator<Item = (usize, &ProcessHandle)> {
-        let running = self.ranks.iter().enumerate();
-        let running = running.filter(|(_, rank)| rank.ended.is_none());
-        running.filter_map(|(local, rank)| match &rank.origin {
-            Origin::Adopted(handle) => Some((local, handle)),
-            Origin::Started | Origin::Elsewhere => None,
-        })
+        let all = self.ranks.iter().enumerate();
+        all.filter_map(|(local, rank)| Some((local, rank.adopted()?)))
     }
 
     /// A process that was there before has ended; how, only its parent is told.
@@ -442,7 +201,7 @@ impl RankProcesses {
         for process in others.take() {
             let rank = self.ranks.get_mut(process.rank as usize);
             // Each comes once.
-            if let Some(rank) = rank.filter(|rank| matches!(rank.origin, Origin::Elsewhere)) {
+            if let Some(rank) = rank.filter(|rank| rank.is_elsewhere()) {
                 // One whose socket the kernel refuses is as if it had not come.
                 let _ = rank.adopt(process);
             }
@@ -452,8 +211,7 @@ impl RankProcesses {
         }
         self.other_ranks = None;
         let left = self.ranks.iter().enumerate();
-        let left = left
-            .filter(|(_, rank)| rank.ended.is_none() && matches!(rank.origin, Origin::Elsewhere));
+        let left = left.filter(|(_, rank)| rank.is_running() && rank.is_elsewhere());
         // How, their own launcher knows.
         let left = left.map(|(local, _)| (local, ExitStatus::from_raw(0)));
         self.record_ranks(left.collect())
@@ -461,25 +219,7 @@ impl RankProcesses {
 
     /// What the user is to know of the cores of these ranks.
     pub fn cores_note(&self) -> Option<&str> {
-        self.cores_note.as_deref()
-    }
-
-    /// On which cores a rank runs, if that is to be reported.
-    fn described(&self, local_rank: usize) -> Option<String> {
-        let cores = self.cores.get(local_rank).unwrap_or(&FREE);
-        self.share.binding.report.then(|| cores.describe())
-    }
-
-    fn numbers(&self, local_rank: usize) -> RankNumbers {
-        let (rank, appnum) = self.share.ranks[local_rank];
-        RankNumbers {
-            rank,
-            size: self.share.size,
-            local_rank: local_rank as u32,
-            local_size: self.share.ranks.len() as u32,
-            appnum,
-            place: None,
-        }
+        self.starter.cores_note()
     }
 
     /// The local rank of a rank that was started here.
@@ -507,42 +247,22 @@ impl RankProcesses {
             // They are there already.
             started.extend(self.ranks.iter().map(|rank| Started {
                 rank: rank.number(),
-                process: rank.process,
+                process: rank.process(),
                 outputs: None,
                 cores: None,
             }));
             return Ok(());
         }
-        let all: Vec<_> = (0..self.share.ranks.len())
-            .map(|local_rank| self.numbers(local_rank))
-            .collect();
         let not_started = |rank| move |reason| NotStarted { rank, reason };
-        let first = all.first().map_or(0, |numbers| numbers.rank);
-        let mut spawner =
-            Spawner::new(&self.segment.descriptor, self.direct).map_err(not_started(first))?;
-        for (local, numbers) in all.into_iter().enumerate() {
-            let cores = self.cores.get(local).unwrap_or(&FREE);
-            let spawned = what(numbers)
-                .and_then(|(program, input)| spawner.start(numbers, program, input, cores))
+        let first = self.share.ranks.first().map_or(0, |(rank, _)| *rank);
+        let mut spawner = (self.starter.spawner(&self.segment)).map_err(not_started(first))?;
+        for local in 0..self.share.ranks.len() {
+            let numbers = self.share.numbers(local);
+            let (rank, start) = what(numbers)
+                .and_then(|what| self.starter.start(&mut spawner, numbers, what))
                 .map_err(not_started(numbers.rank))?;
-            let Spawned {
-                process,
-                control,
-                lifeline,
-                outputs,
-                profile,
-                pmi,
-            } = spawned;
-            self.profiles
-                .extend(profile.map(|memory| (numbers.rank, memory)));
-            let rank = Rank::new(numbers, process, control, lifeline);
-            self.ranks.push(rank.with_pmi(pmi));
-            started.push(Started {
-                rank: numbers.rank,
-                process,
-                outputs,
-                cores: self.described(local),
-            });
+            self.ranks.push(rank);
+            started.push(start);
         }
         Ok(())
     }
@@ -559,28 +279,13 @@ impl RankProcesses {
                 self.share.spares
             ));
         }
-        let numbers = self.numbers(local);
-        let Spawned {
-            process,
-            control,
-            lifeline,
-            outputs,
-            profile,
-            pmi,
-        } = Spawner::new(&self.segment.descriptor, self.direct)
-            .and_then(|mut spawner| {
-                let cores = self.cores.get(local).unwrap_or(&FREE);
-                spawner.start(numbers, program, Stdio::null(), cores)
-            })
+        let numbers = self.share.numbers(local);
+        let what = (program, Stdio::null());
+        let (rank, started) = (self.starter.spawner(&self.segment))
+            .and_then(|mut spawner| self.starter.start(&mut spawner, numbers, what))
             .map_err(|error| error.to_string())?;
-        self.profiles.extend(profile.map(|memory| (rank, memory)));
-        self.ranks[local] = Rank::new(numbers, process, control, lifeline).with_pmi(pmi);
-        Ok(Started {
-            rank,
-            process,
-            outputs,
-            cores: self.described(local),
-        })
+        self.ranks[local] = rank;
+        Ok(started)
     }
 
     /// The places of the room.
@@ -590,24 +295,21 @@ impl RankProcesses {
         let mut places = RoomState::default();
         let running = |rank: u32| {
             let rank = self.ranks.get(rank as usize);
-            rank.is_some_and(|rank| rank.ended.is_none())
+            rank.is_some_and(Rank::is_running)
         };
         let watch = &self.segment.watch;
-        for (local, rank) in self.ranks.iter().enumerate().skip(first) {
-            match (rank.ended, rank.end_told) {
-                _ if rank.cleared => places.free.push(local as u32),
-                (Some(_), Some(change)) => {
-                    match watch.may_be_reused(local as u32, change, running) {
-                        Ok(()) => places.free.push(local as u32),
-                        Err(behind) => {
-                            places.soon += 1;
-                            places.behind = Some(self.ranks[behind as usize].number());
-                        }
+        for (local, rank) in (0u32..).zip(&self.ranks).skip(first) {
+            match rank.vacancy() {
+                Vacancy::Free => places.free.push(local),
+                Vacancy::OnceHeard(change) => match watch.may_be_reused(local, change, running) {
+                    Ok(()) => places.free.push(local),
+                    Err(behind) => {
+                        places.soon += 1;
+                        places.behind = Some(self.ranks[behind as usize].number());
                     }
-                }
-                (Some(_), None) => places.soon += 1,
-                (None, _) if rank.finalised || rank.independent => places.soon += 1,
-                (None, _) => {}
+                },
+                Vacancy::Soon => places.soon += 1,
+                Vacancy::None => {}
             }
         }
         if self.ranks.len() >= first {
@@ -627,28 +329,15 @@ impl RankProcesses {
         place: u32,
         program: &Program,
     ) -> io::Result<Started> {
-        let Spawned {
-            process,
-            control,
-            lifeline,
-            outputs,
-            profile,
-            pmi,
-        } = Spawner::new(&self.segment.descriptor, false)
-            .and_then(|mut spawner| spawner.start(numbers, program, Stdio::null(), &FREE))?;
-        self.profiles
-            .extend(profile.map(|memory| (numbers.number(), memory)));
-        let rank = Rank::new(numbers, process, control, lifeline).with_pmi(pmi);
+        // Outputs of such processes are always forwarded.
+        let mut spawner = Spawner::new(&self.segment.descriptor, false)?;
+        let what = (program, Stdio::null());
+        let (rank, started) = self.starter.start(&mut spawner, numbers, what)?;
         match self.ranks.get_mut(place as usize) {
             Some(old) => *old = rank,
             None => self.ranks.push(rank),
         }
-        Ok(Started {
-            rank: numbers.number(),
-            process,
-            outputs,
-            cores: None,
-        })
+        Ok(started)
     }
 
     /// Makes places of the room ready for [`start_later`](Self::start_later): what processes have left there is
@@ -656,9 +345,8 @@ impl RankProcesses {
     pub fn clear_places(&mut self, places: &[u32]) {
         for &place in places {
             if let Some(rank) = self.ranks.get_mut(place as usize)
-                && !rank.cleared
+                && rank.clear()
             {
-                rank.cleared = true;
                 self.segment.watch.reuse(place);
             }
         }
@@ -676,15 +364,15 @@ impl RankProcesses {
 
     /// Whether any of these ranks runs.
     pub fn is_any_running(&self, ranks: &[u32]) -> bool {
-        let mut running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let mut running = self.ranks.iter().filter(|rank| rank.is_running());
         running.any(|rank| ranks.contains(&rank.number()))
     }
 
     /// Ends some of the ranks, and what they have started.
     pub fn end_ranks(&self, ranks: &[u32]) {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
+        let running = self.ranks.iter().filter(|rank| rank.is_running());
         let chosen = running.filter(|rank| ranks.contains(&rank.number()));
-        let processes: Vec<u32> = chosen.map(|rank| rank.process).collect();
+        let processes: Vec<u32> = chosen.map(Rank::process).collect();
         if !processes.is_empty() {
             tree::signal_below(process::SIGKILL, &processes);
         }
@@ -692,12 +380,7 @@ impl RankProcesses {
 
     /// What the ranks have written about where their time goes. To be called once they have ended.
     pub fn take_profiles(&mut self) -> Vec<RankRecord> {
-        let profiles = std::mem::take(&mut self.profiles);
-        let clock = Clock::since(self.prepared);
-        let records = profiles.into_iter();
-        records
-            .filter_map(|(rank, memory)| memory.read(rank, &clock))
-            .collect()
+        self.starter.take_profiles()
     }
 
     /// Answers a rank that has asked something of the job.
@@ -710,24 +393,22 @@ impl RankProcesses {
     /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
     pub fn announce_end(&mut self, rank: u32, in_order: bool) {
         if let Some(local) = self.local(rank)
-            && let Some(status) = self.ranks[local].ended
+            && let Some(status) = self.ranks[local].ended()
         {
             let watch = &self.segment.watch;
             let change = watch.tell_of_end(local as u32, status.into_raw(), in_order);
-            self.ranks[local].end_told = Some(change);
+            self.ranks[local].note_end_told(change);
         }
     }
 
     /// Whether all that were started have ended.
     pub fn have_ended(&self) -> bool {
-        self.ranks.iter().all(|rank| rank.ended.is_some())
+        !self.ranks.iter().any(Rank::is_running)
     }
 
     /// Their processes, of those that have not ended; but not one that is no child of ours: its lifeline ends that.
     fn processes(&self) -> Vec<u32> {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        let ours = running.filter(|rank| matches!(rank.origin, Origin::Started));
-        ours.map(|rank| rank.process).collect()
+        self.ranks.iter().filter_map(Rank::child).collect()
     }
 
     /// Sends a signal: one that stops, continues or ends programs to all processes below us, another one
@@ -750,21 +431,13 @@ impl RankProcesses {
 
     /// The ranks that were started and have not ended, with their processes, and whether they have finalised MPI.
     pub fn running(&self) -> impl Iterator<Item = RunningRank> {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        let running = running.filter(|rank| !matches!(rank.origin, Origin::Elsewhere));
-        running.map(|rank| RunningRank {
-            rank: rank.number(),
-            process: rank.process,
-            is_initialised: rank.initialised,
-            is_finalised: rank.finalised,
-        })
+        self.ranks.iter().filter_map(Rank::running)
     }
 
     /// The ranks, with their processes, that might load a library of MPI which is not ours, and have not begun with any.
     pub fn silent(&self) -> impl Iterator<Item = (u32, u32)> {
-        let running = self.ranks.iter().filter(|rank| rank.ended.is_none());
-        let silent = running.filter(|rank| rank.pmi.is_some() && !rank.initialised);
-        silent.map(|rank| (rank.number(), rank.process))
+        let silent = self.ranks.iter().filter(|rank| rank.is_silent());
+        silent.map(|rank| (rank.number(), rank.process()))
     }
 
     /// As [`Watch::rest`](weft_fabric_shm::Watch::rest).
@@ -775,11 +448,7 @@ impl RankProcesses {
     /// The sockets over which something may come, with the number for [`listen`](Self::listen).
     pub fn controls(&self) -> impl Iterator<Item = (usize, &File)> {
         let all = self.ranks.iter().enumerate();
-        all.flat_map(|(local, rank)| {
-            let pmi = rank.pmi.as_ref().and_then(pmi::Connection::stream);
-            let sockets = rank.control.iter().chain(pmi);
-            sockets.map(move |socket| (local, socket))
-        })
+        all.flat_map(|(local, rank)| rank.sockets().map(move |socket| (local, socket)))
     }
 
     /// Reads what a rank has to say. Questions are answered; what it tells comes back.
@@ -794,7 +463,10 @@ impl RankProcesses {
             match message {
                 Message::Told(told) => events.push(self.tell(local, told)),
                 Message::Waits { last, piece } => {
-                    events.extend(self.ranks[local].take_waits(last, &piece));
+                    let rank = &mut self.ranks[local];
+                    let waits = rank.take_waits(last, &piece);
+                    let rank = rank.number();
+                    events.extend(waits.map(|waits| Event::Waits { rank, waits }));
                 }
                 question => questions.push(question),
             }
@@ -816,18 +488,31 @@ impl RankProcesses {
             .collect()
     }
 
-    fn tell(&mut self, local: usize, told: Told) -> Event {
-        let rank = &mut self.ranks[local];
-        match told {
-            Told::Initialised => rank.initialised = true,
-            Told::Finalised => rank.finalised = true,
-            Told::Abort { .. } => self.abort_told = true,
-            Told::Bereaved => {}
-            Told::Connected => rank.independent = false,
-            Told::Independent => rank.independent = true,
-            Told::Counters(_) => {}
-            Told::HandlesLosses => {}
+    /// Reads what a rank says over PMI, which is answered, and tells what it means.
+    fn listen_to_pmi(&mut self, local: usize) -> Vec<Event> {
+        let mut events = Vec::new();
+        let numbers = self.ranks[local].numbers();
+        if let Some(connection) = self.ranks[local].pmi_mut() {
+            connection.read();
         }
+        for _ in 0..pmi::AT_ONCE {
+            let connection = self.ranks[local].pmi_mut();
+            let meaning =
+                connection.and_then(|connection| self.fences.serve_pmi(connection, numbers));
+            match meaning {
+                None => break,
+                Some(pmi::Meaning::Nothing) => {}
+                Some(pmi::Meaning::Told(told)) => events.push(self.tell(local, told)),
+                Some(pmi::Meaning::Barrier) => self.arrive(local, &mut events),
+            }
+        }
+        events
+    }
+
+    fn tell(&mut self, local: usize, told: Told) -> Event {
+        self.abort_told |= matches!(told, Told::Abort { .. });
+        let rank = &mut self.ranks[local];
+        rank.note(&told);
         let rank = rank.number();
         Event::Told { rank, told }
     }
@@ -839,74 +524,46 @@ impl RankProcesses {
         question: Message,
         events: &mut Vec<Event>,
     ) -> Option<Answer> {
-        Some(match question {
-            Message::Told(_) | Message::Waits { .. } => return None,
+        match question {
+            Message::Told(_) | Message::Waits { .. } => None,
             Message::Put { name, value } => {
                 let rank = self.ranks[local].number();
-                match self.exchange.put(PublishedValue { rank, name, value }) {
-                    true => Answer::Taken,
-                    false => Answer::no_room(),
-                }
+                Some(self.fences.put(PublishedValue { rank, name, value }))
             }
-            Message::Get { rank, name } => Answer::Value(self.exchange.get(rank, &name).cloned()),
+            Message::Get { rank, name } => Some(self.fences.get(rank, &name)),
             Message::Ask { last, piece } => {
                 let rank = &mut self.ranks[local];
-                rank.request.extend_from_slice(&piece);
-                let length = rank.request.len();
-                if !last && length <= LONGEST_REQUEST {
-                    return None;
-                }
-                let request = std::mem::take(&mut rank.request);
-                let request = Some(request).filter(|request| request.len() <= LONGEST_REQUEST);
-                match request.and_then(|request| decode(&request)) {
-                    Some(request) => {
+                match rank.take_request(last, &piece)? {
+                    Ok(request) => {
                         let rank = rank.number();
                         events.push(Event::Asked { rank, request });
-                        return None;
+                        None
                     }
-                    None if !last => return None,
-                    None => Answer::Refused {
-                        reason: format!(
-                            "a request of {length} bytes cannot be understood; at most {LONGEST_REQUEST} are \
-                             possible (shorten the arguments), and mpiexec and the library must be of the same \
-                             release of Weft"
-                        ),
-                    },
+                    Err(refused) => Some(refused),
                 }
             }
-            Message::AskHosts { from } => match &self.others {
-                Some(others) => Answer::hosts(&others.key, &others.map, from),
-                None => Answer::Refused {
-                    reason: "all ranks of this job are on one host: there is nothing to tell"
-                        .into(),
-                },
-            },
+            Message::AskHosts { from } => Some(self.fences.hosts(from)),
             Message::Fence => {
                 self.arrive(local, events);
-                return None;
-            }
-        })
-    }
-
-    /// A rank has come to a fence.
-    fn arrive(&mut self, local: usize, events: &mut Vec<Event>) {
-        // Who waits at one already does not come to another.
-        if !self.at_fence
-            && let Some(values) = self.exchange.arrive(local as u32)
-        {
-            self.at_fence = true;
-            match &self.others {
-                Some(_) => events.push(Event::Fence { values }),
-                None => self.let_through(),
+                None
             }
         }
     }
 
+    /// A rank has come to a fence.
+    fn arrive(&mut self, local: usize, events: &mut Vec<Event>) {
+        match self.fences.arrive(local as u32) {
+            Arrival::Early => {}
+            Arrival::OfHost(values) => events.push(Event::Fence { values }),
+            Arrival::OfJob => self.let_through(),
+        }
+    }
+
     fn let_through(&mut self) {
-        self.at_fence = false;
-        for local in 0..self.ranks.len() {
-            if !self.let_through_pmi(local) {
-                self.ranks[local].answer(&Answer::Taken);
+        for rank in &mut self.ranks {
+            let by_pmi = rank.pmi_mut().is_some_and(pmi::Connection::leave_barrier);
+            if !by_pmi {
+                rank.answer(&Answer::Taken);
             }
         }
     }
@@ -916,15 +573,7 @@ impl RankProcesses {
     /// # Errors
     /// If no rank waits at a fence, or a value is of a rank that the job does not have.
     pub fn keep_values(&mut self, values: &[PublishedValue]) -> Result<(), NobodyWaits> {
-        let size = self.share.size;
-        if !self.at_fence || values.iter().any(|value| value.rank >= size) {
-            return Err(NobodyWaits);
-        }
-        for value in values {
-            self.exchange.keep(value);
-            self.pmi.keep(value);
-        }
-        Ok(())
+        self.fences.keep(values)
     }
 
     /// Lets the ranks go on from the fence: those of all hosts have come.
@@ -932,9 +581,7 @@ impl RankProcesses {
     /// # Errors
     /// If none waits at one.
     pub fn open_fence(&mut self) -> Result<(), NobodyWaits> {
-        if !self.at_fence {
-            return Err(NobodyWaits);
-        }
+        self.fences.open()?;
         self.let_through();
         Ok(())
     }
@@ -963,7 +610,7 @@ impl RankProcesses {
     fn record(&mut self, ended: Vec<(u32, ExitStatus)>) -> Vec<Event> {
         let mut locals = Vec::new();
         for (process, status) in ended {
-            let running = |rank: &Rank| rank.process == process && rank.ended.is_none();
+            let running = |rank: &Rank| rank.process() == process && rank.is_running();
             // Others are orphans that came to us.
             if let Some(local) = self.ranks.iter().position(running) {
                 locals.push((local, status));
@@ -974,12 +621,12 @@ impl RankProcesses {
 
     fn record_ranks(&mut self, locals: Vec<(usize, ExitStatus)>) -> Vec<Event> {
         for (local, status) in &locals {
-            self.ranks[*local].ended = Some(*status);
+            self.ranks[*local].end(*status);
         }
         let mut events = Vec::new();
         if locals
             .iter()
-            .any(|(local, _)| self.ranks[*local].numbers.place.is_some())
+            .any(|(local, _)| self.ranks[*local].was_started_later())
         {
             // What its end means depends on what the others of its world have said.
             events.extend(self.listen_to_all());
@@ -1014,7 +661,7 @@ impl RankProcesses {
         }
         if ended.iter().any(|(local, _)| {
             let rank = &self.ranks[*local];
-            !rank.initialised && !rank.finalised
+            !rank.is_initialised() && !rank.is_finalised()
         }) {
             for local in 0..self.ranks.len() {
                 self.tell_state(local, events);
@@ -1025,7 +672,7 @@ impl RankProcesses {
     fn tell_state(&mut self, local: usize, events: &mut Vec<Event>) {
         let state = self.segment.watch.state(local as u32);
         let rank = &self.ranks[local];
-        let (initialised, finalised) = (rank.initialised, rank.finalised);
+        let (initialised, finalised) = (rank.is_initialised(), rank.is_finalised());
         if state != ProcessState::Absent && !initialised {
             events.push(self.tell(local, Told::Initialised));
         }
@@ -1034,22 +681,6 @@ impl RankProcesses {
         }
     }
 }
-
-/// Raises the limit of descriptors if it does not suffice for so many ranks, or agents that have them.
-pub fn make_room(ranks: u32) {
-    // Four each, five with PMI, and more while one is started. Ranks inherit the limit, and some programs mind a large
-    // one: only if it must be.
-    let wanted = 5 * u64::from(ranks) + 64;
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    if limit.current.is_some_and(|limit| limit < wanted) {
-        // If it cannot be, the start of a rank will say so.
-        let _ = descriptor::raise_limit();
-    }
-}
-
-/// No rank waits for this.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NobodyWaits;
 
 #[cfg(test)]
 mod tests;

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_launch::profile::layout::{EventKind, NOBODY};
 use weft_mpi::Comm;
 
+use super::Recorder;
 use super::area::{Area, Event};
+use super::arguments::status_of;
 use super::call::Call;
 use super::trampoline::Frame;
-use super::{Recorder, status_of};
 use crate::c;
 use crate::check;
 use crate::generated::constants as k;

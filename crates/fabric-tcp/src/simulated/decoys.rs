@@ -12,16 +12,16 @@ fn decoys_cost_at_most_200_ms() {
     for seed in 0..400 {
         let mut play = Play::new(seed, false);
         {
-            let mut world = locked(&play.world);
+            let mut world = locked(play.world());
             // What breaks is another matter.
             (world.conditions.doomed, world.conditions.cuts) = (0, 0);
         }
-        let posted = play.post(0, 1, Some(8)).expect("the peer is there");
+        let posted = play.job().post(0, 1, Some(8)).expect("the peer is there");
         assert!(posted, "seed {seed}: the first message has room");
-        play.settle(|play| play.model.items > 0)
+        play.settle(|job| job.items() > 0)
             .unwrap_or_else(|wrong| panic!("seed {seed}: {wrong}"));
-        assert!(play.model.items > 0, "seed {seed}: nothing came");
-        let took = locked(&play.world).now();
+        assert!(play.job().items() > 0, "seed {seed}: nothing came");
+        let took = locked(play.world()).now();
         assert!(
             took <= LIMIT,
             "seed {seed}: it took {} ms",

@@ -3,17 +3,9 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use super::job::Tally;
 use super::locked;
 use super::play::Play;
-
-/// What a play has come to, beside being right.
-#[derive(Default, Debug)]
-pub struct Tally {
-    pub items: usize,
-    pub transfers: usize,
-    pub generations: u32,
-    pub proofs: usize,
-}
 
 fn steps_of(seed: u64) -> usize {
     let most = [20, 100, 100, 400][(seed % 4) as usize];
@@ -28,14 +20,14 @@ fn one(
     tally: &mut Tally,
 ) -> Result<(), (String, Vec<String>)> {
     let mut play = Play::new(seed, trace);
-    let world = play.world.clone();
+    let world = play.world().clone();
     let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| play.play(steps, tally)));
     let wrong = match played {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(wrong)) => wrong,
         Err(_) => "it panicked".into(),
     };
-    play.show();
+    play.job().show();
     let trace = locked(&world).trace.take();
     Err((wrong, trace.unwrap_or_default()))
 }

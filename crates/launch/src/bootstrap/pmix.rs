@@ -11,7 +11,7 @@
 //! preferred ([`candidates`]).
 //!
 //! Little is asked of the server: rank, size, store, fence, abort. What else there is differs between versions, and
-//! the ranks find it out among themselves, as under PMI ([`pmi::find_others`]): who shares a host, the memory, a key. So it is with
+//! the ranks find it out among themselves, as under PMI ([`find_others`]): who shares a host, the memory, a key. So it is with
 //! processes that are started later ([`later`](super::later)): `PMIx_Spawn` would make them a job of their own, in other memory.
 
 use std::fs;
@@ -24,8 +24,9 @@ use weft_sys::pmix::{Client, LIBRARY, Library};
 
 use super::hosts::HostMap;
 use super::later::Later;
+use super::pmi;
+use super::pmi::others::{Others, Store, find_others};
 use super::pmi::watch::{self, Neighbour};
-use super::pmi::{self, Others, Store};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
 
@@ -205,7 +206,7 @@ impl Pmix {
             memory,
             mut neighbours,
             later,
-        } = pmi::find_others(&mut PmixStore(&client), rank, size, shares, SPOKEN)?;
+        } = find_others(&mut PmixStore(&client), rank, size, shares, SPOKEN)?;
         if !client.namespace().starts_with(OF_SLURM) {
             // Its launcher sees deaths itself.
             neighbours.clear();

@@ -2,8 +2,8 @@
 //! is then a rank of a job of that library.
 //!
 //! ```text
-//!   rank ── PMI_FD, one line for each question ──▶ Connection ── Request ──▶ RankProcesses
-//!        ◀── one line for each answer ────────────────────────────────────────────┘
+//!   rank ── PMI_FD, one line for each question ──▶ Connection ── Request ──▶ Store ── Meaning ──▶ RankProcesses
+//!        ◀── one line for each answer ──────────────────────────┘
 //! ```
 //!
 //! What such a rank says means what ranks of ours say over their control socket: values that are exchanged at a fence, also
@@ -27,11 +27,12 @@ use std::os::fd::OwnedFd;
 
 use weft_sys::random;
 
-use super::{Event, OtherHosts, RankProcesses};
+use super::share::OtherHosts;
+use super::spawn::RankNumbers;
 use crate::bootstrap::HostMap;
 use crate::bootstrap::pmi::line::{LONGEST, PmiLine};
 use crate::control::{Told, VALUE_LIMIT};
-use crate::exchange::PublishedValue;
+use crate::exchange::{Exchange, PublishedValue};
 
 /// Longest name and longest value, as they are announced: with the zero at their ends, as C counts them.
 const NAMES: usize = 128;
@@ -42,7 +43,7 @@ const PREFIX: &str = "pmi.";
 /// Who shares a host.
 const MAPPING: &str = "PMI_process_mapping";
 /// Lines of one rank that are read before others get their turn.
-const AT_ONCE: usize = 64;
+pub const AT_ONCE: usize = 64;
 
 /// What a rank asks.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,6 +73,17 @@ enum Request {
     },
     /// A part of something longer, or what needs no answer.
     Nothing,
+}
+
+/// What a question means beside its answer.
+#[derive(PartialEq, Eq, Debug)]
+pub enum Meaning {
+    /// Nothing.
+    Nothing,
+    /// The rank has told this about itself.
+    Told(Told),
+    /// It has come to a fence; it is answered when it may [leave](Connection::leave_barrier).
+    Barrier,
 }
 
 /// The connection of a rank.
@@ -113,7 +125,8 @@ impl Connection {
         self.stream.as_ref()
     }
 
-    fn read(&mut self) {
+    /// Reads what has come.
+    pub fn read(&mut self) {
         let mut bytes = [0; 4096];
         while self.held.len() <= LONGEST
             && let Some(stream) = &mut self.stream
@@ -217,23 +230,47 @@ impl Connection {
             }
         }
     }
+
+    /// A value as ranks exchange it, under a name of its own; `None` if it is longer than was announced.
+    fn published(&mut self, rank: u32, name: &str, value: &str) -> Option<PublishedValue> {
+        if name.is_empty() || name.len() >= NAMES || value.len() >= VALUES {
+            return None;
+        }
+        self.values += 1;
+        Some(PublishedValue {
+            rank,
+            name: format!("{PREFIX}{}", self.values - 1),
+            value: format!("{name}={value}").into_bytes(),
+        })
+    }
+
+    /// Lets the rank go on that waits at a barrier. False if it does not.
+    pub fn leave_barrier(&mut self) -> bool {
+        let waits = std::mem::take(&mut self.at_barrier);
+        if waits {
+            self.answer(&PmiLine::new("barrier_out").with("rc", 0));
+        }
+        waits
+    }
 }
 
-/// The values that ranks have put.
+/// The values that ranks have put, and the answers to what they ask.
 #[derive(Debug)]
 pub struct Store {
     /// What it is called: another name for each job, which MPICH gives to its files in `/dev/shm`.
     name: String,
+    /// Who shares a host.
+    mapping: String,
     values: HashMap<String, String>,
     refusal_told: bool,
 }
 
 impl Store {
-    /// Of a job whose hosts know the same of it, if it has several.
+    /// Of a job of so many ranks, whose hosts know the same of it, if it has several.
     ///
     /// # Errors
     /// If the kernel has no randomness.
-    pub fn new(others: Option<&OtherHosts>) -> io::Result<Self> {
+    pub fn new(size: u32, others: Option<&OtherHosts>) -> io::Result<Self> {
         let name = match others {
             Some(others) => {
                 // No way back to the key; and ranks, who see this, may ask for that.
@@ -243,8 +280,10 @@ impl Store {
             }
             None => u64::from_ne_bytes(random::bytes()?),
         };
+        let hosts = others.and_then(|others| HostMap::decode(&others.map, size));
         Ok(Self {
             name: format!("weft_{name:016x}"),
+            mapping: mapping(&hosts.unwrap_or_else(|| HostMap::single(size, "here"))),
             values: HashMap::new(),
             refusal_told: false,
         })
@@ -257,6 +296,91 @@ impl Store {
             && let Some((name, value)) = text.split_once('=')
         {
             self.values.insert(name.to_owned(), value.to_owned());
+        }
+    }
+
+    /// Answers the next thing that a rank asks, of what was [read](Connection::read); `None` if nothing is left. Values
+    /// that it puts go to the exchange.
+    pub fn serve(
+        &mut self,
+        connection: &mut Connection,
+        numbers: RankNumbers,
+        exchange: &mut Exchange,
+    ) -> Option<Meaning> {
+        let mut meaning = Meaning::Nothing;
+        let answer = match connection.next()? {
+            Request::Begin { version } => {
+                let is_ours = version == Some(1);
+                if is_ours {
+                    meaning = Meaning::Told(Told::Initialised);
+                }
+                PmiLine::new("response_to_init")
+                    .with("rc", if is_ours { 0 } else { -1 })
+                    .with("pmi_version", 1)
+                    .with("pmi_subversion", 1)
+            }
+            Request::Limits => PmiLine::new("maxes")
+                .with("rc", 0)
+                .with("kvsname_max", NAMES)
+                .with("keylen_max", NAMES)
+                .with("vallen_max", VALUES),
+            Request::Appnum => PmiLine::new("appnum")
+                .with("rc", 0)
+                .with("appnum", numbers.appnum),
+            Request::Universe => PmiLine::new("universe_size")
+                .with("rc", 0)
+                .with("size", numbers.size),
+            Request::StoreName => PmiLine::new("my_kvsname")
+                .with("rc", 0)
+                .with("kvsname", &self.name),
+            Request::Put { name, value } => {
+                let published = connection.published(numbers.number(), &name, &value);
+                let taken = published.is_some_and(|published| {
+                    self.values.insert(name, value);
+                    exchange.put(published)
+                });
+                result("put_result", taken)
+            }
+            Request::Get { name } => {
+                let value = match name.as_str() {
+                    MAPPING => Some(&self.mapping),
+                    _ => self.values.get(&name),
+                };
+                match value {
+                    Some(value) => result("get_result", true).with("value", value),
+                    None => result("get_result", false).with("msg", "key_not_found"),
+                }
+            }
+            Request::Barrier => {
+                connection.at_barrier = true;
+                return Some(Meaning::Barrier);
+            }
+            Request::Finalize => {
+                meaning = Meaning::Told(Told::Finalised);
+                PmiLine::new("finalize_ack").with("rc", 0)
+            }
+            Request::Abort { code } => {
+                let text = String::new();
+                return Some(Meaning::Told(Told::Abort { code, text }));
+            }
+            Request::Other { answer } => {
+                self.tell_refusal(numbers.number());
+                result(answer, false).with("msg", NOT_SERVED)
+            }
+            Request::Nothing => return Some(Meaning::Nothing),
+        };
+        connection.answer(&answer);
+        Some(meaning)
+    }
+
+    /// The library says no more than that it was refused; the launcher says why, once.
+    fn tell_refusal(&mut self, rank: u32) {
+        if !std::mem::replace(&mut self.refusal_told, true) {
+            eprintln!(
+                "weft: rank {rank} runs over another library of MPI, and has asked this launcher to start processes, or for ports and \
+                 names: programs over Weft's library get that, others what a job needs to come together. Run it over Weft's \
+                 library, or under the launcher of its own"
+            );
         }
     }
 }
@@ -287,145 +411,6 @@ fn result(command: &str, went_well: bool) -> PmiLine {
         line.with("msg", "success")
     } else {
         line
-    }
-}
-
-impl RankProcesses {
-    /// Reads what a rank says over PMI, answers it, and tells what it means.
-    pub(super) fn listen_to_pmi(&mut self, local: usize) -> Vec<Event> {
-        let mut events = Vec::new();
-        if let Some(connection) = &mut self.ranks[local].pmi {
-            connection.read();
-        }
-        for _ in 0..AT_ONCE {
-            let Some(request) = self.ranks[local].pmi.as_mut().and_then(Connection::next) else {
-                break;
-            };
-            let answer = self.take_pmi(local, request, &mut events);
-            if let Some(answer) = answer {
-                self.answer_pmi(local, &answer);
-            }
-        }
-        events
-    }
-
-    fn answer_pmi(&mut self, local: usize, line: &PmiLine) {
-        if let Some(connection) = &mut self.ranks[local].pmi {
-            connection.answer(line);
-        }
-    }
-
-    fn take_pmi(
-        &mut self,
-        local: usize,
-        request: Request,
-        events: &mut Vec<Event>,
-    ) -> Option<PmiLine> {
-        let numbers = self.ranks[local].numbers;
-        Some(match request {
-            Request::Begin { version } => {
-                let is_ours = version == Some(1);
-                if is_ours {
-                    events.push(self.tell(local, Told::Initialised));
-                }
-                PmiLine::new("response_to_init")
-                    .with("rc", if is_ours { 0 } else { -1 })
-                    .with("pmi_version", 1)
-                    .with("pmi_subversion", 1)
-            }
-            Request::Limits => PmiLine::new("maxes")
-                .with("rc", 0)
-                .with("kvsname_max", NAMES)
-                .with("keylen_max", NAMES)
-                .with("vallen_max", VALUES),
-            Request::Appnum => PmiLine::new("appnum")
-                .with("rc", 0)
-                .with("appnum", numbers.appnum),
-            Request::Universe => PmiLine::new("universe_size")
-                .with("rc", 0)
-                .with("size", numbers.size),
-            Request::StoreName => PmiLine::new("my_kvsname")
-                .with("rc", 0)
-                .with("kvsname", &self.pmi.name),
-            Request::Put { name, value } => result("put_result", self.put_pmi(local, name, value)),
-            Request::Get { name } => {
-                let value = match name.as_str() {
-                    MAPPING => Some(self.pmi_mapping()),
-                    _ => self.pmi.values.get(&name).cloned(),
-                };
-                match value {
-                    Some(value) => result("get_result", true).with("value", value),
-                    None => result("get_result", false).with("msg", "key_not_found"),
-                }
-            }
-            Request::Barrier => {
-                if let Some(connection) = &mut self.ranks[local].pmi {
-                    connection.at_barrier = true;
-                }
-                self.arrive(local, events);
-                return None;
-            }
-            Request::Finalize => {
-                events.push(self.tell(local, Told::Finalised));
-                PmiLine::new("finalize_ack").with("rc", 0)
-            }
-            Request::Abort { code } => {
-                let text = String::new();
-                events.push(self.tell(local, Told::Abort { code, text }));
-                return None;
-            }
-            Request::Other { answer } => {
-                self.tell_refusal(local);
-                result(answer, false).with("msg", NOT_SERVED)
-            }
-            Request::Nothing => return None,
-        })
-    }
-
-    fn put_pmi(&mut self, local: usize, name: String, value: String) -> bool {
-        if name.is_empty() || name.len() >= NAMES || value.len() >= VALUES {
-            return false;
-        }
-        let rank = self.ranks[local].number();
-        let Some(connection) = &mut self.ranks[local].pmi else {
-            return false;
-        };
-        let kept = PublishedValue {
-            rank,
-            name: format!("{PREFIX}{}", connection.values),
-            value: format!("{name}={value}").into_bytes(),
-        };
-        connection.values += 1;
-        self.pmi.values.insert(name, value);
-        self.exchange.put(kept)
-    }
-
-    /// The library says no more than that it was refused; the launcher says why, once.
-    fn tell_refusal(&mut self, local: usize) {
-        if !std::mem::replace(&mut self.pmi.refusal_told, true) {
-            eprintln!(
-                "weft: rank {} runs over another library of MPI, and has asked this launcher to start processes, or for ports and \
-                 names: programs over Weft's library get that, others what a job needs to come together. Run it over Weft's \
-                 library, or under the launcher of its own",
-                self.ranks[local].number()
-            );
-        }
-    }
-
-    fn pmi_mapping(&self) -> String {
-        let all = self.others.as_ref();
-        let hosts = all.and_then(|others| HostMap::decode(&others.map, self.share.size));
-        mapping(&hosts.unwrap_or_else(|| HostMap::single(self.share.size, "here")))
-    }
-
-    /// Lets a rank go on that waits at a barrier of PMI. False if it does not.
-    pub(super) fn let_through_pmi(&mut self, local: usize) -> bool {
-        let waits = (self.ranks[local].pmi.as_mut())
-            .is_some_and(|connection| std::mem::take(&mut connection.at_barrier));
-        if waits {
-            self.answer_pmi(local, &PmiLine::new("barrier_out").with("rc", 0));
-        }
-        waits
     }
 }
 

@@ -1,5 +1,11 @@
+use std::io::Read;
+
+use super::rank::AT_ONCE;
 use super::*;
-use weft_sys::descriptor::Carries;
+use crate::binding::BindingRequest;
+use weft_secure::Key;
+use weft_sys::descriptor::{self, Carries};
+use weft_sys::passing;
 
 /// Ranks without processes, and their ends of the control sockets.
 fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>) {
@@ -17,7 +23,7 @@ fn ranks(count: u32, others: Option<OtherHosts>) -> (RankProcesses, Vec<OwnedFd>
         let (ours, its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
         descriptor::set_nonblocking(&ours, true).expect("may be set");
         let lifeline = descriptor::pipe().expect("descriptors").1;
-        let numbers = ranks.numbers(local as usize);
+        let numbers = ranks.share.numbers(local as usize);
         let rank = Rank::new(numbers, 1000 + local, ours, lifeline);
         ranks.ranks.push(rank);
         ends.push(its);
@@ -185,7 +191,7 @@ fn places_are_free_taken_and_free_again() {
     let (ours, _its) = descriptor::socket_pair(Carries::Messages).expect("descriptors");
     descriptor::set_nonblocking(&ours, true).expect("may be set");
     let lifeline = || descriptor::pipe().expect("descriptors").1;
-    let numbers = ranks.numbers(0);
+    let numbers = ranks.share.numbers(0);
     ranks.ranks.push(Rank::new(numbers, 1000, ours, lifeline()));
     assert_eq!(ranks.places().free, [1, 2]);
     let numbers = RankNumbers {

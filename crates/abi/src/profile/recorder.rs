@@ -1,0 +1,186 @@
+//! Recorder: the memory of this rank's profile, in which each thread has an [area](Area); and what all of them share.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use weft_atomic::{AtomicU64, Ordering};
+use weft_launch::profile::ProfileMemory;
+use weft_launch::profile::layout::{self, EventKind, MOST_THREADS, START, call, head};
+use weft_sys::call_site::CallSite;
+use weft_sys::clock::Stopwatch;
+
+use super::CALLS;
+use super::area::{Area, Event};
+use super::collectives::Collectives;
+use super::here;
+use super::marks::Marks;
+use super::messages::Pending;
+use super::slices::Slices;
+use super::trampoline;
+
+/// The memory of this rank's profile.
+pub struct Recorder {
+    words: &'static [AtomicU64],
+    /// Events are kept, too.
+    pub timeline: bool,
+    stopwatch: Stopwatch,
+    areas: &'static [Area],
+    texts: Mutex<HashMap<String, u64>>,
+    /// The number of the next collective of each communicator.
+    pub collectives: Collectives,
+    /// Receives under way.
+    pub pending: Pending,
+    /// By which messages are known.
+    pub marks: Marks,
+    /// When which calls are recorded.
+    pub slices: Slices,
+}
+
+impl Recorder {
+    /// Over the memory that the launcher has made.
+    pub fn new(memory: ProfileMemory) -> Option<Self> {
+        let timeline = memory.timeline;
+        let mapping: &'static _ = Box::leak(Box::new(memory.map().ok()?));
+        let words = mapping.atomic_u64s(0, mapping.len() / 8)?;
+        let stopwatch = Stopwatch::new();
+        let each = layout::area_bytes(timeline) / 8;
+        let areas = words[START / 8..].chunks_exact(each).take(MOST_THREADS);
+        let areas = areas
+            .enumerate()
+            .map(|(number, words)| Area::new(number, words))
+            .collect::<Vec<_>>()
+            .leak();
+        words[head::MAGIC].store(layout::MAGIC, Ordering::Relaxed);
+        Some(Self {
+            words,
+            timeline,
+            stopwatch,
+            areas,
+            texts: Mutex::default(),
+            collectives: Collectives::new(),
+            pending: Pending::default(),
+            marks: Marks::default(),
+            slices: Slices::new(timeline, memory.each, stopwatch.read()),
+        })
+    }
+
+    /// The time, in ticks; never 0.
+    #[inline]
+    pub fn now(&self) -> u64 {
+        self.stopwatch.read()
+    }
+
+    /// How long so many ticks are.
+    pub fn nanoseconds(&self, ticks: u64) -> u64 {
+        self.stopwatch.nanoseconds(ticks)
+    }
+
+    /// Frequent calls are left out from now on.
+    pub fn begin_gap(&self, now: u64, here: &Area) {
+        self.words[head::GAP_BEGUN].store(now, Ordering::Relaxed);
+        if let Some(first) = self.pending.give_up().filter(|_| self.timeline) {
+            here.tell(&Event {
+                kind: EventKind::Unfollowed,
+                site: 0,
+                track: here.number as u32,
+                begun: first,
+                ended: now,
+                peer: layout::NOBODY,
+                tag: -1,
+                context: 0,
+                bytes: 0,
+                mark: 0,
+            });
+        }
+    }
+
+    /// They are recorded again.
+    pub fn end_gap(&self) {
+        self.words[head::GAP_BEGUN].store(0, Ordering::Relaxed);
+        self.tell_left_out();
+    }
+
+    /// Tells how many calls threads have made that are not known.
+    pub fn tell_left_out(&self) {
+        let rows = trampoline::NOBODY.as_chunks::<{ call::WORDS }>().0;
+        let counts = rows.iter().map(|row| &row[call::LEFT_OUT]);
+        let sum = counts.map(|count| count.load(Ordering::Relaxed)).sum();
+        self.words[head::LIGHT_LEFT_OUT].store(sum, Ordering::Relaxed);
+    }
+
+    /// An area by its number.
+    #[inline]
+    pub fn area(&self, number: usize) -> &Area {
+        &self.areas[number]
+    }
+
+    /// The areas that are used.
+    pub fn used(&self) -> &[Area] {
+        let used = self.words[head::THREADS].load(Ordering::Relaxed) as usize;
+        &self.areas[..used.min(self.areas.len())]
+    }
+
+    /// The area of the calling thread; `None` if there are too many.
+    #[inline]
+    pub fn here(&self) -> Option<&'static Area> {
+        here::area().or_else(|| self.enrol())
+    }
+
+    #[cold]
+    fn enrol(&self) -> Option<&'static Area> {
+        if here::is_left_out() {
+            return None;
+        }
+        let number = self.words[head::THREADS].fetch_add(1, Ordering::Relaxed) as usize;
+        let areas: &'static [Area] = self.areas;
+        let found = areas.get(number);
+        if let Some(found) = found {
+            found.begin();
+        } else {
+            self.words[head::THREADS].fetch_sub(1, Ordering::Relaxed);
+            self.words[head::THREADS_LEFT_OUT].fetch_add(1, Ordering::Relaxed);
+        }
+        here::set_area(found);
+        found
+    }
+
+    /// The site of a call in the area of the calling thread.
+    #[inline]
+    pub fn site(&self, back: u64, call: usize) -> Option<(&'static Area, usize)> {
+        let area = self.here()?;
+        let found = area.find_site(back, call, |address| {
+            let object = CallSite::at(address as usize).object();
+            (self.text(CALLS[call].name), self.text(&object))
+        });
+        found.map(|site| (area, site))
+    }
+
+    /// A text as a word: where it is, and its length. 0 if there is no room left.
+    pub fn text(&self, text: &str) -> u64 {
+        let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(found) = texts.get(text) {
+            return *found;
+        }
+        let used = self.words[head::TEXTS].load(Ordering::Relaxed) as usize;
+        let bytes = text.as_bytes();
+        let first = layout::TEXTS + used;
+        let next = bytes.len().next_multiple_of(8);
+        if first + next > START {
+            return 0;
+        }
+        for (word, chunk) in self.words[first / 8..].iter().zip(bytes.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_ne_bytes(whole), Ordering::Relaxed);
+        }
+        self.words[head::TEXTS].store((used + next) as u64, Ordering::Relaxed);
+        let found = (first as u64) << 32 | bytes.len() as u64;
+        texts.insert(text.to_owned(), found);
+        found
+    }
+
+    /// All sites are named.
+    pub fn set_named(&self) {
+        self.words[head::NAMED].store(1, Ordering::Relaxed);
+    }
+}

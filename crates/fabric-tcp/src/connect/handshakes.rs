@@ -1,0 +1,319 @@
+//! Handshakes of this rank: the connections that are not chosen yet, dialled and accepted, up to what their other side says.
+//!
+//! ```text
+//!   listeners ─ accept ─► admit ─┐
+//!                                ├─► candidates, watched ─ attend ─► Outcome: what follows is the connector's to decide
+//!   call ────────────────────────┘
+//! ```
+//!
+//! *Invariant:* each candidate is watched by the bell under its number; one that cannot be watched is dropped. How many may be
+//! there without having proved the key is bounded: [`too_many`](Handshakes::too_many). Who called and is turned away is counted.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weft_secure::{Channel, EvictionPolicy, Refusal, Refusals, SILENT, Source};
+use weft_sys::socket::NotAccepted;
+
+use super::candidates::{Call, Candidate, Candidates, Happened, Said, Stage};
+use super::handshake::Identity;
+use super::listeners::Listeners;
+use crate::link::Link;
+use crate::network::{EventSource, Network, Poller, Stream};
+use crate::wire::Hello;
+
+/// How long somebody who has connected may take to prove the key, while we look.
+const PROOF: Duration = Duration::from_secs(10);
+
+/// Most connections of one peer that wait to be taken, for each address at which it may call.
+const SPARES: usize = 16;
+
+/// What has happened to a candidate, as far as others than it are concerned.
+#[must_use]
+pub enum Outcome<S> {
+    /// The address that was dialled does not work.
+    Failed(Call, io::Error),
+    /// What was dialled has come to nothing, for this reason.
+    Refused((u32, usize), String),
+    /// The other side has proved the key, on this stream.
+    Authenticated(Call, S, Box<Channel>),
+    /// One that waited has been closed by the other side.
+    Closed(Call),
+    /// One that waited has said this.
+    Said(Call, Box<Link<S>>, Said),
+    /// One that waited was dropped, for what it has said.
+    Dropped(Call),
+}
+
+/// See the [module page](self).
+pub struct Handshakes<N: Network> {
+    bell: Arc<N::Bell>,
+    identity: Identity,
+    /// Connections are sealed.
+    seal: bool,
+    listeners: Listeners<N>,
+    candidates: Candidates<N::Stream>,
+    /// How many connections members may make at the same moment: each calls every address.
+    callers: usize,
+    refusals: Arc<Refusals>,
+}
+
+impl<N: Network> Handshakes<N> {
+    /// Of one of so many ranks, which is called at these sockets.
+    ///
+    /// # Errors
+    /// If the system refuses to watch them.
+    pub fn new(
+        (identity, seal): (Identity, bool),
+        peers: u32,
+        listeners: Vec<N::Stream>,
+        bell: Arc<N::Bell>,
+    ) -> io::Result<Self> {
+        let listeners = Listeners::new(listeners, bell.clone())?;
+        Ok(Self {
+            callers: peers as usize * listeners.count(),
+            listeners,
+            bell,
+            identity,
+            seal,
+            candidates: Candidates::new(EvictionPolicy::new()),
+            refusals: Arc::default(),
+        })
+    }
+
+    /// Connections that were turned away.
+    pub fn refusals(&self) -> Arc<Refusals> {
+        self.refusals.clone()
+    }
+
+    /// All that are not chosen yet.
+    #[inline]
+    pub fn candidates(&self) -> &Candidates<N::Stream> {
+        &self.candidates
+    }
+
+    /// Lets a number decide which connection goes when too many have not proved the key.
+    #[cfg(test)]
+    pub fn draw_by(&mut self, seed: u64) {
+        self.candidates.draw_by(seed);
+    }
+
+    /// Whether there is nothing that time could change.
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        self.candidates.is_empty() && self.listeners.rest_until().is_none()
+    }
+
+    /// Calls a peer at one of its addresses; `text`: that address, for people.
+    ///
+    /// # Errors
+    /// If the system knows at once that it does not work.
+    pub fn call(
+        &mut self,
+        network: &N,
+        (peer, offer): (u32, usize),
+        (address, text): (&SocketAddr, &str),
+        limit: Duration,
+    ) -> io::Result<()> {
+        let socket = network.connect(address, limit)?;
+        let call = Call::dialled(peer, offer, text.to_owned(), network.now());
+        let number = self.candidates.add(call, Stage::Connecting(socket));
+        self.watch(number, true);
+        Ok(())
+    }
+
+    /// Takes one who has called.
+    ///
+    /// # Errors
+    /// Nobody was taken.
+    pub fn accept(&self, network: &N, listener: u32) -> Result<(N::Stream, Source), NotAccepted> {
+        self.listeners.accept(network, listener)
+    }
+
+    /// No descriptor is left: accepts nobody for a while.
+    pub fn rest(&mut self, network: &N) {
+        self.listeners.rest(network);
+    }
+
+    /// Somebody has connected, who is to prove the key; the number. It is to be [attended](Self::attend), and then
+    /// [watched](Self::watch_admitted): its first bytes are often here already, and who is refused by them needs no watching.
+    pub fn admit(&mut self, network: &N, socket: N::Stream, source: Source) -> u32 {
+        let call = Call::accepted(source, network.now(), network.after(PROOF));
+        let stage = Stage::Authenticating(self.identity.responder(socket));
+        self.candidates.add(call, stage)
+    }
+
+    /// Watches one that was admitted, if it is still there.
+    pub fn watch_admitted(&mut self, number: u32) {
+        if let Some(candidate) = self.candidates.get(number) {
+            let room = matches!(&candidate.stage, Stage::Authenticating(it) if it.is_blocked());
+            self.watch(number, room);
+        }
+    }
+
+    /// Whether one has to go before another is admitted, of those that were not answered; or after it, of those that were.
+    pub fn too_many(&self, answered: bool) -> bool {
+        let count = self.candidates.unauthenticated(answered);
+        match answered {
+            false => count >= SILENT.max(self.callers),
+            true => count > SILENT + self.callers,
+        }
+    }
+
+    /// Which one is to go, of those who have not proved the key.
+    pub fn victim(&mut self, answered: bool) -> Option<u32> {
+        self.candidates.victim(answered)
+    }
+
+    /// Drops this one, if it has not come further. False: it has, and another one is to go.
+    pub fn drop_victim(&mut self, number: u32, answered: bool) -> bool {
+        if self.candidates.is_unauthenticated(number, answered) {
+            self.candidates.take(number);
+            self.refusals.count(Refusal::Crowded);
+        }
+        // It was refused and is gone otherwise.
+        self.candidates.get(number).is_none()
+    }
+
+    fn watch(&mut self, number: u32, room: bool) {
+        let source = EventSource::Candidate(number);
+        let watched = self.candidates.get(number).map(|one| match &one.stage {
+            Stage::Connecting(socket) => self.bell.watch(socket, source, room),
+            Stage::Authenticating(it) => self.bell.watch(it.socket(), source, room),
+            Stage::Waiting(link) => link.watch(&*self.bell, source, room),
+        });
+        if let Some(Err(_)) = watched {
+            self.candidates.take(number);
+        }
+    }
+
+    /// Watches one whose handshake is under way for room to send, or no more.
+    fn rewatch(&self, number: u32, room: bool) {
+        if let Some(one) = self.candidates.get(number)
+            && let Stage::Authenticating(it) = &one.stage
+        {
+            let source = EventSource::Candidate(number);
+            let _ = self.bell.rewatch(it.socket(), source, room);
+        }
+    }
+
+    /// Sends and reads what there is for a candidate. It is taken out, unless nothing has happened that concerns others.
+    /// `known` and `progressed`: as of [`Candidate::step`].
+    pub fn attend(
+        &mut self,
+        number: u32,
+        known: impl FnOnce(u32) -> (u32, u32),
+        progressed: &mut usize,
+    ) -> Option<Outcome<N::Stream>> {
+        let candidate = self.candidates.take(number)?;
+        match candidate.step(&self.identity, known, progressed) {
+            Happened::Nothing { candidate, watch } => {
+                self.candidates.put_back(number, candidate);
+                if let Some(room) = watch {
+                    self.rewatch(number, room);
+                }
+                None
+            }
+            Happened::Failed(call, error) => Some(Outcome::Failed(call, error)),
+            Happened::Refused(call, refusal) => match call.dialled_address() {
+                Some(dialled) => {
+                    let text = format!("{}: {refusal}", call.address);
+                    Some(Outcome::Refused(dialled, text))
+                }
+                None => {
+                    self.refusals.count(refusal);
+                    None
+                }
+            },
+            Happened::Authenticated(call, socket, channel) => {
+                Some(Outcome::Authenticated(call, socket, channel))
+            }
+            Happened::Closed(call) => Some(Outcome::Closed(call)),
+            Happened::Said(call, link, said) => Some(Outcome::Said(call, link, said)),
+            Happened::Malformed(call) => {
+                self.refusals.count(Refusal::Malformed);
+                Some(Outcome::Dropped(call))
+            }
+        }
+    }
+
+    /// Who the other side of a connection says that it is; `None`: it is not the one that was dialled, or means somebody else.
+    pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
+        self.identity.check(hello, dialled)
+    }
+
+    /// Somebody is turned away, for what it has said.
+    pub fn refuse_malformed(&self) {
+        self.refusals.count(Refusal::Malformed);
+    }
+
+    /// A connection whose other side has proved the key, watched from now on under this number.
+    pub fn link(&self, number: u32, socket: N::Stream, channel: Channel) -> Box<Link<N::Stream>> {
+        socket.fit();
+        let link = Box::new(Link::new(socket, channel, self.seal));
+        let _ = link.watch(&*self.bell, EventSource::Candidate(number), false);
+        link
+    }
+
+    /// A peer that calls without end has only so many connections here: the oldest that waits goes.
+    pub fn limit_spares(&mut self, peer: u32) {
+        let spares = self.candidates.numbers(|one| one.waits_for(peer));
+        if spares.len() >= SPARES * self.listeners.count() {
+            let since = |number: &u32| self.candidates.get(*number).map_or(0, |one| one.call.since);
+            if let Some(oldest) = spares.into_iter().min_by_key(since) {
+                self.candidates.take(oldest);
+            }
+        }
+    }
+
+    /// The candidate waits for the decider, or as its spare.
+    pub fn wait(&mut self, number: u32, call: Call, link: Box<Link<N::Stream>>) {
+        let stage = Stage::Waiting(link);
+        self.candidates.put_back(number, Candidate { call, stage });
+    }
+
+    /// Sends what one that waits has to say. False: it is broken, and dropped.
+    #[must_use]
+    pub fn flush(&mut self, number: u32) -> bool {
+        let link = self.candidates.link_mut(number);
+        let sent = link.is_none_or(|link| link.flush_urgent().is_ok());
+        if !sent {
+            self.candidates.take(number);
+        }
+        sent
+    }
+
+    /// Takes one that waits.
+    pub fn take_waiting(&mut self, number: u32) -> Option<(Call, Box<Link<N::Stream>>)> {
+        let Candidate { call, stage } = self.candidates.take(number)?;
+        match stage {
+            Stage::Waiting(link) => Some((call, link)),
+            _ => None,
+        }
+    }
+
+    /// Drops all of these.
+    pub fn drop_those(&mut self, which: impl Fn(&Candidate<N::Stream>) -> bool) {
+        self.candidates.drop_those(which);
+    }
+
+    /// Drops those whose time is over, and accepts again once a rest is over.
+    pub fn tick(&mut self, network: &N, now: u64) {
+        self.listeners.wake(network, now);
+        for number in self.candidates.numbers(|one| one.call.until <= now) {
+            if let Some(candidate) = self.candidates.take(number)
+                && candidate.call.offer.is_none()
+            {
+                self.refusals.count(Refusal::Slow);
+            }
+        }
+    }
+
+    /// When the next [`Self::tick`] is due.
+    pub fn due(&self) -> Option<u64> {
+        let candidates = self.candidates.iter().map(|one| one.call.until);
+        candidates.chain(self.listeners.rest_until()).min()
+    }
+}

@@ -1,0 +1,163 @@
+//! Others of a rank: what the ranks of a job find out of each other through what their launcher [keeps](Store) for them: who
+//! shares a host, the memory of that, a key.
+
+use std::fs;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+
+use weft_fabric_shm::JobSize;
+use weft_secure::Key;
+use weft_sys::descriptor;
+
+use super::share;
+use super::watch::Neighbour;
+use crate::bootstrap::BootstrapError;
+use crate::bootstrap::adopted::Meeting;
+use crate::bootstrap::hosts::{HostMap, name_of_this_host};
+use crate::bootstrap::later::{self, Later};
+use crate::segment;
+
+/// What a launcher keeps for its ranks, and how they wait for each other.
+pub trait Store {
+    /// Publishes a value of this rank.
+    fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
+
+    /// Waits until all ranks have come here; what they have put before can be read then.
+    fn fence(&mut self) -> Result<(), BootstrapError>;
+
+    /// What a rank has published.
+    fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
+
+    /// What ends when the launcher is gone. `None` if this process is ended then by other means.
+    fn launcher(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// What a rank has found out of the others.
+pub struct Others {
+    pub hosts: HostMap,
+    pub key: Key,
+    pub memory: OwnedFd,
+    pub neighbours: Vec<Neighbour>,
+    pub later: Later,
+}
+
+/// Finds out who is where, and gets the memory of this host, which they talk through if `shares`. `launcher`: what has started
+/// them, for people.
+pub fn find_others(
+    connection: &mut impl Store,
+    rank: u32,
+    size: u32,
+    shares: bool,
+    launcher: &str,
+) -> Result<Others, BootstrapError> {
+    let system = |error: std::io::Error| BootstrapError::new(error.to_string());
+    let listener = share::SegmentListener::open().map_err(system)?;
+    let here = identity_of_this_host()?;
+    let card = format!("{here} {} {}", listener.name(), name_of_this_host());
+    connection.put(rank, "card", card.as_bytes())?;
+    let mut key = None;
+    if rank == 0 {
+        let new = Key::random().map_err(system)?;
+        connection.put(0, "key", new.as_bytes())?;
+        key = Some(new);
+    }
+    connection.fence()?;
+    let key = match key {
+        Some(key) => key,
+        None => {
+            let found = connection.get(0, "key")?;
+            let key = found.and_then(|bytes| bytes.try_into().ok());
+            Key::from_bytes(key.ok_or_else(|| missing(0))?)
+        }
+    };
+    let mut cards = Vec::new();
+    let mut listeners = Vec::new();
+    for other in 0..size {
+        let found = connection
+            .get(other, "card")?
+            .ok_or_else(|| missing(other))?;
+        let found = String::from_utf8_lossy(&found).into_owned();
+        let mut words = found.split(' ').map(str::to_owned);
+        let (Some(identity), Some(listener), Some(name), None) =
+            (words.next(), words.next(), words.next(), words.next())
+        else {
+            return Err(missing(other));
+        };
+        cards.push((identity, name));
+        listeners.push(listener);
+    }
+    let hosts = HostMap::group(cards);
+    let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
+    let may_grow = match hosts.count() {
+        1 if shares => Ok(()),
+        1 => Err(later::over_tcp(launcher)),
+        _ => Err(later::several_hosts(launcher)),
+    };
+    let meeting_name = format!("{}-later", listeners[lowest as usize]);
+    let (common, neighbours) = if lowest == rank {
+        let local = hosts.local_size(hosts.host(rank));
+        let universe = crate::plan::universe(local);
+        let job = match &may_grow {
+            Ok(()) => JobSize {
+                room: universe - local,
+                addresses: universe,
+                ..JobSize::of(local)
+            },
+            Err(_) => JobSize::of(local),
+        };
+        let memory = segment::create(job).map_err(system)?.descriptor;
+        let (ends, living) = descriptor::pipe().map_err(system)?;
+        let common = [memory, ends, living];
+        let others = listener.hand_out(&common, &key, local - 1, connection.launcher())?;
+        (common, others)
+    } else {
+        drop(listener);
+        let name = &listeners[lowest as usize];
+        let (common, socket) = share::fetch(name, &key, rank, connection.launcher())?;
+        (common, vec![Neighbour::new(lowest, socket)])
+    };
+    let [memory, ends, living] = common;
+    let later = match may_grow {
+        Err(why) => Later::refused(why),
+        Ok(()) => {
+            let meeting = Meeting {
+                name: meeting_name,
+                key: key.clone(),
+                ranks: size,
+                rank,
+                ends,
+            };
+            let memory = memory.try_clone().map_err(system)?;
+            Later::possible(memory, meeting, living)
+        }
+    };
+    Ok(Others {
+        hosts,
+        key,
+        memory,
+        neighbours,
+        later,
+    })
+}
+
+/// Another rank has not told where it is.
+fn missing(rank: u32) -> BootstrapError {
+    BootstrapError::new(format!(
+        "rank {rank} has not told where it is, as ranks of Weft do: it uses another implementation of \
+         MPI, or another release of Weft; all ranks of a job must use the same"
+    ))
+}
+
+/// What identifies this host: the boot of the kernel, and the network namespace.
+fn identity_of_this_host() -> Result<String, BootstrapError> {
+    let unknown = |what: &str, error: std::io::Error| {
+        BootstrapError::new(format!(
+            "which ranks share a host cannot be found out: {what}: {error}; let the program see /proc"
+        ))
+    };
+    let file = "/proc/sys/kernel/random/boot_id";
+    let boot = fs::read_to_string(file).map_err(|error| unknown(file, error))?;
+    let file = "/proc/self/ns/net";
+    let network = fs::metadata(file).map_err(|error| unknown(file, error))?;
+    Ok(format!("{}/{}", boot.trim(), network.ino()))
+}

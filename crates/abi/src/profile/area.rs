@@ -1,5 +1,5 @@
 //! Area of a thread: what it writes into the memory of its rank's profile. Sites of calls, whom they have waited for, arrivals
-//! at collectives, events of a timeline: the [layout](weft_launch::profile::layout) says where. The thread alone writes, the
+//! at collectives, events of a timeline: the [layout] says where. The thread alone writes, the
 //! launcher reads when the rank has ended.
 
 use weft_atomic::{AtomicU64, Ordering};

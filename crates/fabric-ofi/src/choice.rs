@@ -141,7 +141,7 @@ pub(crate) fn choose(named: Option<&str>, extent: Extent) -> Result<Description,
     let all = found().map_err(|error| error.to_string())?;
     let all: Vec<&str> = all.iter().map(|one| one.provider.as_str()).collect();
     Err(format!(
-        "libfabric {} has no provider {} here that can carry messages in order and reach remote memory; it has {}; name one by \
+        "libfabric {} has no provider {} here that can carry messages in order; it has {}; name one by \
          --fabric ofi:NAME, or take --fabric tcp, which needs none",
         library.version(),
         names.join(", "),

@@ -48,7 +48,7 @@ pub struct Ofi {
     mail: Mail,
     portal: Portal,
     /// What belongs to the requests that wait for the other fabric, in their order.
-    deferred: VecDeque<(RemoteMemory, Vec<u8>)>,
+    deferred: VecDeque<(Option<RemoteMemory>, Vec<u8>)>,
     serving: Serving,
     asked: Asked,
     signals: SignalTable,

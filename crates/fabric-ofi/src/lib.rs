@@ -61,19 +61,39 @@ pub use opening::{Config, Opening};
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::libfabric::mask::Mask;
     use weft_fabric::conformance::boxed;
 
     /// Where libfabric is not installed there is nothing to try, which is said; the properties then hold of threads.
-    fn group(count: usize, provider: &str) -> Vec<Box<dyn weft_fabric::Fabric>> {
+    fn group(count: usize, mask: Mask) -> Vec<Box<dyn weft_fabric::Fabric>> {
         if let Err(error) = found() {
             eprintln!("not tried over libfabric: {error}");
             return boxed(weft_fabric_local::Local::group(count));
         }
         let count = u32::try_from(count).expect("a small group");
-        boxed(Ofi::group(count, provider).expect("an endpoint on loopback"))
+        boxed(Ofi::group_under(count, "tcp", mask).expect("an endpoint on loopback"))
     }
 
-    weft_fabric::conformance!(over_tcp, |count| group(count, "tcp"));
+    weft_fabric::conformance!(over_tcp, |count| group(count, Mask::default()));
+
+    // As verbs (memory), efa (order) and cxi (keys) want it.
+    weft_fabric::conformance!(over_what_hardware_is_like, |count| {
+        let mask = Mask {
+            unregistered: true,
+            ordered_writes: true,
+            long_keys: true,
+            ..Mask::default()
+        };
+        group(count, mask)
+    });
+
+    weft_fabric::conformance!(over_messages_alone, |count| {
+        let mask = Mask {
+            remote_access: true,
+            ..Mask::default()
+        };
+        group(count, mask)
+    });
 
     /// Rank 1 has another key: what it sends is counted, and nobody hears it.
     #[test]

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::libfabric::device::Address;
-use crate::wire::{End, Header, Kind};
+use crate::wire::{End, Header, Kind, Piece};
 
 /// Counted messages to one peer that it has not acknowledged, at most.
 pub const WINDOW: u32 = 128;
@@ -21,6 +21,8 @@ pub enum Answer {
     End(End),
     /// The bytes of a small get, with the asker's number.
     Data(u32, Vec<u8>),
+    /// A piece of a put that its owner has asked for.
+    Fetched(Piece, Vec<u8>),
 }
 
 /// What is shared with one peer.

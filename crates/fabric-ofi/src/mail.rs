@@ -292,6 +292,9 @@ impl Mail {
                 Answer::Data(number, bytes) => {
                     self.post(to, Kind::Data, &[&number.to_le_bytes(), bytes])
                 }
+                Answer::Fetched(piece, bytes) => {
+                    self.post(to, Kind::Fetched, &[&piece.emit(), bytes])
+                }
             };
             match posted {
                 Ok(Posted::Done) => moved += 1,

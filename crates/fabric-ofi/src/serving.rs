@@ -6,17 +6,24 @@
 //!                                                copies piece by piece while the grant is live ── End ──►
 //! ```
 //!
+//! Over a provider without remote access to memory messages take the place of reads and writes:
+//!
+//! ```text
+//!   get   Ask ──►  owner  ── Piece, Piece, … ──► ── End ──►
+//!   put   Ask ──►  owner  ── Fetch ──► asker ── Fetched ──► owner copies while the grant is live … ── End ──►
+//! ```
+//!
 //! Nobody else ever reaches memory of the owner: a grant is a matter of its table alone, and ends with
 //! [`Serving::withdraw`]. What is being written to an asker then is waited for.
 
-use weft_fabric::{Region, Token};
+use weft_fabric::{Peer, Posted as Handed, Region, Token};
 
 use crate::libfabric::bounce::Bounce;
 use crate::libfabric::device::Outcome as Posted;
 use crate::libfabric::registration::{Access, Registration, RemoteMemory};
 use crate::links::Answer;
 use crate::mail::Mail;
-use crate::wire::{End, Outcome};
+use crate::wire::{End, Kind, Outcome, Piece as Message};
 
 /// Bytes of one write into an asker's memory, at most.
 const PIECE: usize = 1 << 20;
@@ -30,6 +37,15 @@ const PIECES: usize = 2;
 /// Slots for pieces under way, of all transfers together.
 pub const SLOTS: usize = 64;
 
+/// How the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By reads and writes of the asker's memory.
+    RemoteAccess(RemoteMemory),
+    /// In messages of at most so many bytes of them.
+    Messages(usize),
+}
+
 /// One transfer that a peer has asked for.
 struct Transfer {
     peer: u32,
@@ -37,7 +53,9 @@ struct Transfer {
     token: Token,
     put: bool,
     window: Region,
-    remote: RemoteMemory,
+    way: Way,
+    /// Pieces that were asked for in messages, and have not come.
+    awaited: Vec<Message>,
     /// Own memory of a get, where the provider wants it registered.
     registration: Option<Registration>,
     posted: usize,
@@ -52,6 +70,42 @@ struct Transfer {
 impl Transfer {
     fn has_posted_all(&self) -> bool {
         self.posted == self.window.len() || self.outcome != Outcome::Done
+    }
+
+    /// Sends pieces of a get, or asks for some of a put, as far as there are credits.
+    fn advance_by_messages(&mut self, most: usize, mail: &mut Mail) {
+        let to = Peer(self.peer);
+        while !self.has_posted_all() && self.under_way < PIECES {
+            let piece = Message {
+                number: self.number,
+                length: most.min(self.window.len() - self.posted) as u32,
+                offset: self.posted as u64,
+            };
+            let Some(place) = piece.within(&self.window) else {
+                return;
+            };
+            let posted = if self.put {
+                mail.post(to, Kind::Fetch, &[&piece.emit()])
+            } else {
+                let mut bytes = vec![0; place.len()];
+                place.copy_to_slice(&mut bytes);
+                mail.post(to, Kind::Piece, &[&piece.emit(), &bytes])
+            };
+            match posted {
+                Ok(Handed::Done) => {}
+                Ok(_) => return,
+                // It is lost, which is reported.
+                Err(_) => {
+                    self.outcome = Outcome::NotGranted;
+                    return;
+                }
+            }
+            self.posted += place.len();
+            if self.put {
+                self.awaited.push(piece);
+                self.under_way += 1;
+            }
+        }
     }
 }
 
@@ -96,10 +150,11 @@ impl Serving {
         (peer, number): (u32, u32),
         (token, put): (Token, bool),
         window: Region,
-        remote: RemoteMemory,
+        way: Way,
     ) {
         let mut registration = None;
-        if !put && mail.device.registers_own_memory() {
+        let writes = !put && matches!(way, Way::RemoteAccess(_));
+        if writes && mail.device.registers_own_memory() {
             match mail.device.register(&window, Access::Local) {
                 Ok(registered) => registration = Some(registered),
                 Err(reason) => return mail.lose(peer, reason),
@@ -111,7 +166,8 @@ impl Serving {
             token,
             put,
             window,
-            remote,
+            way,
+            awaited: Vec::new(),
             registration,
             posted: 0,
             under_way: 0,
@@ -159,6 +215,10 @@ impl Serving {
 
     fn advance_one(&mut self, index: usize, mail: &mut Mail) {
         let (id, transfer) = &mut self.transfers[index];
+        let remote_memory = match transfer.way {
+            Way::RemoteAccess(remote) => remote,
+            Way::Messages(most) => return transfer.advance_by_messages(most, mail),
+        };
         let Some(address) = mail.link(transfer.peer).map(|link| link.address()) else {
             return;
         };
@@ -171,8 +231,8 @@ impl Serving {
             let offset = transfer.posted;
             let length = most.min(transfer.window.len() - offset);
             let remote = RemoteMemory {
-                address: transfer.remote.address.wrapping_add(offset as u64),
-                ..transfer.remote
+                address: remote_memory.address.wrapping_add(offset as u64),
+                ..remote_memory
             };
             let mut bounce = None;
             let posted = if transfer.put {
@@ -256,6 +316,22 @@ impl Serving {
         }
     }
 
+    /// A piece has come that the asker was asked for. `None` if it was not.
+    pub fn fetched(&mut self, peer: u32, piece: &Message, bytes: &[u8]) -> Option<()> {
+        let (_, transfer) = self.transfers.iter_mut().find(|(_, transfer)| {
+            transfer.peer == peer
+                && transfer.number == piece.number
+                && transfer.awaited.contains(piece)
+        })?;
+        transfer.awaited.retain(|awaited| awaited != piece);
+        transfer.under_way -= 1;
+        // A grant that was taken back meanwhile lends nothing any more.
+        if transfer.outcome == Outcome::Done {
+            piece.within(&transfer.window)?.copy_from_slice(bytes);
+        }
+        Some(())
+    }
+
     /// The grant has ended. Answers whether bytes of its memory are still being sent.
     pub fn withdraw(&mut self, token: Token) -> bool {
         let mut sending = false;
@@ -277,6 +353,9 @@ impl Serving {
                 transfer.outcome = Outcome::NotGranted;
                 transfer.is_answered = true;
                 transfer.is_forgotten = true;
+                // Nothing of the asker's comes any more.
+                transfer.under_way -= transfer.awaited.len();
+                transfer.awaited.clear();
             }
         }
     }

@@ -3,7 +3,8 @@
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
 use super::Ofi;
-use crate::wire::{Ask, End, HEADER, Kind, Outcome};
+use crate::links::Answer;
+use crate::wire::{Ask, End, HEADER, Kind, Outcome, Piece};
 
 impl Ofi {
     /// Handles a message, and gives its buffer back.
@@ -66,6 +67,29 @@ impl Ofi {
                 }
                 let data = data.to_vec();
                 self.open(peer, &ask, data);
+            }
+            Kind::Piece => {
+                let (piece, bytes) = Piece::parse_whole(body)?;
+                let transfer = self.asked.get(piece.number, from)?;
+                let place = piece
+                    .within(&transfer.region)
+                    .filter(|_| !transfer.put)?;
+                place.copy_from_slice(bytes);
+            }
+            Kind::Fetch => {
+                let (piece, rest) = Piece::parse(body)?;
+                let transfer = self.asked.get(piece.number, from)?;
+                let is_right = transfer.put
+                    && rest.is_empty()
+                    && piece.length as usize <= self.small();
+                let place = piece.within(&transfer.region).filter(|_| is_right)?;
+                let mut bytes = vec![0; place.len()];
+                place.copy_to_slice(&mut bytes);
+                self.mail.answer(from, Answer::Fetched(piece, bytes));
+            }
+            Kind::Fetched => {
+                let (piece, bytes) = Piece::parse_whole(body)?;
+                self.serving.fetched(from, &piece, bytes)?;
             }
             Kind::Goodbye | Kind::Ack => return body.is_empty().then_some(()),
         }

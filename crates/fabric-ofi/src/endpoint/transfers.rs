@@ -10,6 +10,7 @@ use super::Ofi;
 use crate::asked::{MOST, Transfer};
 use crate::libfabric::registration::{Access, RemoteMemory};
 use crate::links::Answer;
+use crate::serving::Way;
 use crate::wire::{Ask, End, Kind, Outcome};
 
 /// How long a grant that is taken back waits for bytes on their way to somebody who does not take them.
@@ -35,10 +36,10 @@ impl Ofi {
             },
             writes: ask.put,
         };
-        let remote = RemoteMemory {
+        let remote = (!ask.by_messages).then_some(RemoteMemory {
             address: ask.address,
             key: ask.key,
-        };
+        });
         match self.portal.open(request) {
             None => self.deferred.push_back((remote, data)),
             Some(opened) => self.serve(&request, opened, remote, &data),
@@ -49,7 +50,7 @@ impl Ofi {
         &mut self,
         request: &Request,
         opened: Opened,
-        remote: RemoteMemory,
+        remote: Option<RemoteMemory>,
         data: &[u8],
     ) {
         let (peer, number) = (request.from.0, request.ask.transfer);
@@ -59,9 +60,14 @@ impl Ofi {
             Err(_) => ended(Outcome::NotGranted),
             Ok(window) if window.len() > self.small() => {
                 let of = (Token(request.ask.token), request.writes);
+                let remote = remote.filter(|_| self.mail.device.has_remote_access());
+                let way = match remote {
+                    Some(remote) => Way::RemoteAccess(remote),
+                    None => Way::Messages(self.small()),
+                };
                 return self
                     .serving
-                    .begin(&mut self.mail, (peer, number), of, window, remote);
+                    .begin(&mut self.mail, (peer, number), of, window, way);
             }
             Ok(window) if request.writes => {
                 window.copy_from_slice(data);
@@ -93,16 +99,17 @@ impl Ofi {
             return Ok(Posted::Retry);
         }
         let small = region.len() <= self.small();
+        let by_messages = !small && !self.mail.device.has_remote_access();
         self.scratch.clear();
         let mut registration = None;
-        if !small {
+        if !small && !by_messages {
             let access = match put {
                 true => Access::RemoteRead,
                 false => Access::RemoteWrite,
             };
             let registered = self.mail.device.register(&region, access);
             registration = Some(registered.map_err(|what| FabricError::System { what })?);
-        } else if put {
+        } else if put && small {
             self.scratch.resize(region.len(), 0);
             region.copy_to_slice(&mut self.scratch);
         }
@@ -115,6 +122,7 @@ impl Ofi {
         let ask = Ask {
             number,
             put,
+            by_messages,
             token: token.0,
             offset,
             length: region.len() as u64,

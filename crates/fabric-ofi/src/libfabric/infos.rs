@@ -14,6 +14,12 @@ use super::numbers::{
     REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION, WRITE,
 };
 
+/// What there must be.
+const MESSAGES: u64 = MSG | RECEIVE | SEND;
+
+/// What is used where it is.
+const REMOTE_ACCESS: u64 = RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
+
 /// One description, copied out of a list; the library's own memory.
 pub struct Description {
     library: &'static Library,
@@ -92,15 +98,32 @@ fn text(text: *const c_char) -> String {
     }
 }
 
-/// What of the library's endpoints can carry a fabric: reliable, with messages in order and remote access to memory.
-/// `at`: those alone whose own address is this one. Empty if there are none.
+/// What of the library's endpoints can carry a fabric: reliable, with messages in order, and of providers that have it with remote
+/// access to memory. `at`: those alone whose own address is this one. Empty if there are none.
 #[must_use]
 pub fn usable(
     library: &'static Library,
     provider: Option<&str>,
     at: Option<IpAddr>,
 ) -> Vec<Description> {
-    let Some(hints) = hints(library, provider) else {
+    let mut found = with(library, provider, at, MESSAGES | REMOTE_ACCESS);
+    if provider.is_none() || found.is_empty() {
+        let known: Vec<String> = found.iter().map(Description::provider).collect();
+        let mut others = with(library, provider, at, MESSAGES);
+        others.retain(|one| !known.contains(&one.provider()));
+        found.append(&mut others);
+    }
+    found
+}
+
+/// Those with these capabilities.
+fn with(
+    library: &'static Library,
+    provider: Option<&str>,
+    at: Option<IpAddr>,
+    capabilities: u64,
+) -> Vec<Description> {
+    let Some(hints) = hints(library, provider, capabilities) else {
         return Vec::new();
     };
     let node = at.and_then(|address| CString::new(address.to_string()).ok());
@@ -142,7 +165,11 @@ pub fn usable(
 }
 
 /// What is asked for.
-fn hints(library: &'static Library, provider: Option<&str>) -> Option<Description> {
+fn hints(
+    library: &'static Library,
+    provider: Option<&str>,
+    capabilities: u64,
+) -> Option<Description> {
     // SAFETY: of null an empty description with all attributes is made.
     let info = NonNull::new(unsafe { (library.dup_info)(ptr::null()) })?;
     let hints = Description { library, info };
@@ -150,7 +177,7 @@ fn hints(library: &'static Library, provider: Option<&str>) -> Option<Descriptio
     // allocator, by which `fi_freeinfo` frees it.
     unsafe {
         let info = &mut *hints.as_ptr();
-        info.caps = MSG | RMA | READ | WRITE | RECEIVE | SEND | REMOTE_READ | REMOTE_WRITE;
+        info.caps = capabilities;
         info.mode = MODE_CONTEXT | MODE_CONTEXT2;
         (*info.ep_attr).kind = EP_RDM;
         (*info.tx_attr).msg_order = ORDER_SEND_AFTER_SEND;
@@ -181,7 +208,7 @@ mod tests {
         for found in usable(library, None, Some(loopback)) {
             assert!(!found.provider().is_empty() && !found.domain().is_empty());
             let info = found.info();
-            assert_eq!(info.caps & (MSG | RMA), MSG | RMA);
+            assert_eq!(info.caps & MSG, MSG);
             let address = found.internet_address().unwrap_or(loopback);
             assert_eq!(address, loopback, "{}", found.provider());
             // SAFETY: every description has its attributes.

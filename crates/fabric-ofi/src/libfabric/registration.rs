@@ -9,6 +9,7 @@ use weft_fabric::Region;
 
 use super::layout::{DomainAttr, FidDomain, FidEp, FidMr};
 use super::library::Library;
+use super::mask::Mask;
 use super::numbers::{
     ENABLE, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, READ, RECEIVE, REMOTE_READ,
     REMOTE_WRITE, SEND, WRITE,
@@ -86,6 +87,15 @@ impl RegistrationRules {
             key_mask: u64::MAX.checked_shr(64 - key_bits).unwrap_or(u64::MAX),
             with_endpoint: domain.mr_mode & MR_ENDPOINT != 0,
         }
+    }
+
+    /// Those of a provider that has not what the mask says.
+    pub fn under(mut self, mask: Mask) -> Self {
+        self.local |= mask.unregistered;
+        if mask.long_keys {
+            self.key_mask &= u64::from(u32::MAX);
+        }
+        self
     }
 
     /// Registers memory with a domain, for an endpoint of it.

@@ -146,6 +146,7 @@ impl Ofi {
             found += 1;
         }
         found += self.serving.advance(&mut self.mail);
+        found += self.asked.advance(&mut self.mail);
         found += self.mail.advance();
         found += self.look_at_liveness(sink);
         found += self.report(sink);

@@ -76,12 +76,12 @@ mod tests {
 
     weft_fabric::conformance!(over_tcp, |count| group(count, Mask::default()));
 
-    // As verbs (memory), efa (order) and cxi (keys) want it.
+    // As verbs (memory and keys) and efa (order) want it.
     weft_fabric::conformance!(over_what_hardware_is_like, |count| {
         let mask = Mask {
             unregistered: true,
+            chosen_keys: true,
             ordered_writes: true,
-            long_keys: true,
             ..Mask::default()
         };
         group(count, mask)
@@ -90,10 +90,26 @@ mod tests {
     weft_fabric::conformance!(over_messages_alone, |count| {
         let mask = Mask {
             remote_access: true,
+            unregistered: true,
             ..Mask::default()
         };
         group(count, mask)
     });
+
+    // As cxi wants it.
+    mod over_short_keys {
+        use super::*;
+
+        weft_fabric::conformance_properties! {
+            |count| {
+                let mask = Mask { long_keys: true, ..Mask::default() };
+                group(count, mask)
+            };
+            portals::every_length_can_be_read,
+            portals::every_length_can_be_written,
+            portals::many_transfers_are_under_way_at_once,
+        }
+    }
 
     /// Rank 1 has another key: what it sends is counted, and nobody hears it.
     #[test]

@@ -11,7 +11,7 @@
 //!     slots        … buffers and contexts of what is under way
 //!     completions  … what the queue has told of
 //!     registration … memory that the network card may reach
-//!     mask         … what of it is left unused, for tests
+//!     mask         … what of it is left unused
 //!   bounce         memory that a transfer reads into first
 //! ```
 

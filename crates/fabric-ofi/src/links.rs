@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use crate::libfabric::device::Address;
-use crate::wire::{End, Header, Kind, Piece};
+use crate::wire::{End, Header, Kind};
 
 /// Counted messages to one peer that it has not acknowledged, at most.
 pub const WINDOW: u32 = 128;
@@ -21,8 +21,6 @@ pub enum Answer {
     End(End),
     /// The bytes of a small get, with the asker's number.
     Data(u32, Vec<u8>),
-    /// A piece of a put that its owner has asked for.
-    Fetched(Piece, Vec<u8>),
 }
 
 /// What is shared with one peer.
@@ -94,6 +92,11 @@ impl Link {
     #[inline]
     pub fn has_credit(&self, kind: Kind) -> bool {
         !kind.is_counted() || (self.sent as u32).wrapping_sub(self.acknowledged) < WINDOW
+    }
+
+    /// Whether a piece of a transfer may be sent now: half of the credits are left to others.
+    pub fn has_credit_for_pieces(&self) -> bool {
+        (self.sent as u32).wrapping_sub(self.acknowledged) < WINDOW / 2
     }
 
     /// The header of the next message.
@@ -215,9 +218,16 @@ mod tests {
             assert!(carry(&mut a, &mut b, Kind::Message, false));
         }
         assert!(!a.has_credit(Kind::Message) && a.has_credit(Kind::Ack));
+        assert!(!a.has_credit_for_pieces());
         assert!(b.owes_ack());
         assert!(carry(&mut b, &mut a, Kind::Ack, false));
         assert!(a.has_credit(Kind::Message) && !b.owes_ack());
+        for _ in 0..WINDOW / 2 {
+            assert!(a.has_credit_for_pieces());
+            assert!(carry(&mut a, &mut b, Kind::Piece, false));
+        }
+        assert!(!a.has_credit_for_pieces() && a.has_credit(Kind::Message));
+        assert!(b.owes_ack(), "or nothing would go on");
     }
 
     #[test]

@@ -60,16 +60,20 @@ impl Opening {
     /// Opens an endpoint of the provider that the configuration names, or of the best.
     ///
     /// # Errors
-    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses.
+    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses; if the environment says that something is
+    /// to be left unused that there is not.
     pub fn new(config: Config) -> Result<Self> {
-        Self::under(config, Mask::default())
+        let me = config.me;
+        let mask = Mask::of_environment();
+        let mask = mask.map_err(|reason| system(format!("rank {me}: {reason}")))?;
+        Self::under(config, mask)
     }
 
     /// As [`new`](Self::new), over a provider that is taken not to have what the mask says.
     pub(crate) fn under(config: Config, mask: Mask) -> Result<Self> {
         let me = config.me;
         let opened = || -> std::result::Result<(Device, Card), String> {
-            let description = choose(config.provider.as_deref(), config.extent)?;
+            let description = choose(config.provider.as_deref(), config.extent, mask)?;
             let provider = description.provider();
             let buffer = HEADS + largest_data(&provider);
             let wanted = config.peers as usize * WINDOW as usize;

@@ -6,24 +6,21 @@
 //!                                                copies piece by piece while the grant is live ── End ──►
 //! ```
 //!
-//! Over a provider without remote access to memory messages take the place of reads and writes:
-//!
-//! ```text
-//!   get   Ask ──►  owner  ── Piece, Piece, … ──► ── End ──►
-//!   put   Ask ──►  owner  ── Fetch ──► asker ── Fetched ──► owner copies while the grant is live … ── End ──►
-//! ```
+//! Over a provider without remote access to memory [`messages`] take the place of reads and writes.
 //!
 //! Nobody else ever reaches memory of the owner: a grant is a matter of its table alone, and ends with
 //! [`Serving::withdraw`]. What is being written to an asker then is waited for.
 
-use weft_fabric::{Peer, Posted as Handed, Region, Token};
+mod messages;
+
+use weft_fabric::{Region, Token};
 
 use crate::libfabric::bounce::Bounce;
 use crate::libfabric::device::Outcome as Posted;
 use crate::libfabric::registration::{Access, Registration, RemoteMemory};
 use crate::links::Answer;
 use crate::mail::Mail;
-use crate::wire::{End, Kind, Outcome, Piece as Message};
+use crate::wire::{End, Outcome, Piece as Part};
 
 /// Bytes of one write into an asker's memory, at most.
 const PIECE: usize = 1 << 20;
@@ -54,8 +51,8 @@ struct Transfer {
     put: bool,
     window: Region,
     way: Way,
-    /// Pieces that were asked for in messages, and have not come.
-    awaited: Vec<Message>,
+    /// Pieces that the asker was asked for in messages, and that have not come.
+    awaited: Vec<Part>,
     /// Own memory of a get, where the provider wants it registered.
     registration: Option<Registration>,
     posted: usize,
@@ -70,42 +67,6 @@ struct Transfer {
 impl Transfer {
     fn has_posted_all(&self) -> bool {
         self.posted == self.window.len() || self.outcome != Outcome::Done
-    }
-
-    /// Sends pieces of a get, or asks for some of a put, as far as there are credits.
-    fn advance_by_messages(&mut self, most: usize, mail: &mut Mail) {
-        let to = Peer(self.peer);
-        while !self.has_posted_all() && self.under_way < PIECES {
-            let piece = Message {
-                number: self.number,
-                length: most.min(self.window.len() - self.posted) as u32,
-                offset: self.posted as u64,
-            };
-            let Some(place) = piece.within(&self.window) else {
-                return;
-            };
-            let posted = if self.put {
-                mail.post(to, Kind::Fetch, &[&piece.emit()])
-            } else {
-                let mut bytes = vec![0; place.len()];
-                place.copy_to_slice(&mut bytes);
-                mail.post(to, Kind::Piece, &[&piece.emit(), &bytes])
-            };
-            match posted {
-                Ok(Handed::Done) => {}
-                Ok(_) => return,
-                // It is lost, which is reported.
-                Err(_) => {
-                    self.outcome = Outcome::NotGranted;
-                    return;
-                }
-            }
-            self.posted += place.len();
-            if self.put {
-                self.awaited.push(piece);
-                self.under_way += 1;
-            }
-        }
     }
 }
 
@@ -122,6 +83,8 @@ pub struct Serving {
     transfers: Vec<(u64, Transfer)>,
     pieces: Vec<Option<Piece>>,
     bounces: Vec<Bounce>,
+    /// For the bytes of a piece that goes in a message.
+    scratch: Vec<u8>,
     next: u64,
 }
 
@@ -131,6 +94,7 @@ impl Default for Serving {
             transfers: Vec::new(),
             pieces: std::iter::repeat_with(|| None).take(SLOTS).collect(),
             bounces: Vec::new(),
+            scratch: Vec::new(),
             next: 0,
         }
     }
@@ -217,7 +181,9 @@ impl Serving {
         let (id, transfer) = &mut self.transfers[index];
         let remote_memory = match transfer.way {
             Way::RemoteAccess(remote) => remote,
-            Way::Messages(most) => return transfer.advance_by_messages(most, mail),
+            Way::Messages(most) => {
+                return transfer.advance_by_messages(most, mail, &mut self.scratch);
+            }
         };
         let Some(address) = mail.link(transfer.peer).map(|link| link.address()) else {
             return;
@@ -316,22 +282,6 @@ impl Serving {
         }
     }
 
-    /// A piece has come that the asker was asked for. `None` if it was not.
-    pub fn fetched(&mut self, peer: u32, piece: &Message, bytes: &[u8]) -> Option<()> {
-        let (_, transfer) = self.transfers.iter_mut().find(|(_, transfer)| {
-            transfer.peer == peer
-                && transfer.number == piece.number
-                && transfer.awaited.contains(piece)
-        })?;
-        transfer.awaited.retain(|awaited| awaited != piece);
-        transfer.under_way -= 1;
-        // A grant that was taken back meanwhile lends nothing any more.
-        if transfer.outcome == Outcome::Done {
-            piece.within(&transfer.window)?.copy_from_slice(bytes);
-        }
-        Some(())
-    }
-
     /// The grant has ended. Answers whether bytes of its memory are still being sent.
     pub fn withdraw(&mut self, token: Token) -> bool {
         let mut sending = false;
@@ -353,9 +303,7 @@ impl Serving {
                 transfer.outcome = Outcome::NotGranted;
                 transfer.is_answered = true;
                 transfer.is_forgotten = true;
-                // Nothing of the asker's comes any more.
-                transfer.under_way -= transfer.awaited.len();
-                transfer.awaited.clear();
+                transfer.await_nothing();
             }
         }
     }

@@ -152,7 +152,9 @@ impl Ask {
     pub fn emit(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.number.to_le_bytes());
-        bytes[4..8].copy_from_slice(&(u32::from(self.put) | u32::from(self.by_messages) << 1).to_le_bytes());
+        bytes[4..8].copy_from_slice(
+            &(u32::from(self.put) | u32::from(self.by_messages) << 1).to_le_bytes(),
+        );
         let words = [self.token, self.offset, self.length, self.address, self.key];
         for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());

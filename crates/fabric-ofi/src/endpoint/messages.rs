@@ -3,7 +3,6 @@
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
 use super::Ofi;
-use crate::links::Answer;
 use crate::wire::{Ask, End, HEADER, Kind, Outcome, Piece};
 
 impl Ofi {
@@ -71,21 +70,13 @@ impl Ofi {
             Kind::Piece => {
                 let (piece, bytes) = Piece::parse_whole(body)?;
                 let transfer = self.asked.get(piece.number, from)?;
-                let place = piece
-                    .within(&transfer.region)
-                    .filter(|_| !transfer.put)?;
-                place.copy_from_slice(bytes);
+                let place = piece.within(&transfer.region);
+                place.filter(|_| !transfer.put)?.copy_from_slice(bytes);
             }
             Kind::Fetch => {
                 let (piece, rest) = Piece::parse(body)?;
-                let transfer = self.asked.get(piece.number, from)?;
-                let is_right = transfer.put
-                    && rest.is_empty()
-                    && piece.length as usize <= self.small();
-                let place = piece.within(&transfer.region).filter(|_| is_right)?;
-                let mut bytes = vec![0; place.len()];
-                place.copy_to_slice(&mut bytes);
-                self.mail.answer(from, Answer::Fetched(piece, bytes));
+                let most = rest.is_empty().then_some(self.small())?;
+                self.asked.fetch(from, piece, most)?;
             }
             Kind::Fetched => {
                 let (piece, bytes) = Piece::parse_whole(body)?;

@@ -146,6 +146,7 @@ impl Ofi {
             offset,
             put,
             registration,
+            fetches: 0,
         };
         self.asked.keep(number, transfer);
         Ok(Posted::Pending)

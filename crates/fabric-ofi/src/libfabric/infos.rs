@@ -8,10 +8,12 @@ use std::ptr::{self, NonNull};
 use super::dispositions;
 use super::layout::Info;
 use super::library::Library;
+use super::mask::Mask;
 use super::numbers::{
     ADDRESS_SOCKADDR_IN, ADDRESS_SOCKADDR_IN6, EP_RDM, MODE_CONTEXT, MODE_CONTEXT2, MR_ALLOCATED,
-    MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND, READ, RECEIVE,
-    REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION, WRITE,
+    MR_BASIC, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND, READ,
+    RECEIVE, REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION,
+    WRITE,
 };
 
 /// What there must be.
@@ -105,11 +107,13 @@ pub fn usable(
     library: &'static Library,
     provider: Option<&str>,
     at: Option<IpAddr>,
+    mask: Mask,
 ) -> Vec<Description> {
-    let mut found = with(library, provider, at, MESSAGES | REMOTE_ACCESS);
+    let with = |capabilities| with(library, (provider, at), capabilities, mask);
+    let mut found = with(MESSAGES | REMOTE_ACCESS);
     if provider.is_none() || found.is_empty() {
         let known: Vec<String> = found.iter().map(Description::provider).collect();
-        let mut others = with(library, provider, at, MESSAGES);
+        let mut others = with(MESSAGES);
         others.retain(|one| !known.contains(&one.provider()));
         found.append(&mut others);
     }
@@ -119,11 +123,11 @@ pub fn usable(
 /// Those with these capabilities.
 fn with(
     library: &'static Library,
-    provider: Option<&str>,
-    at: Option<IpAddr>,
+    (provider, at): (Option<&str>, Option<IpAddr>),
     capabilities: u64,
+    mask: Mask,
 ) -> Vec<Description> {
-    let Some(hints) = hints(library, provider, capabilities) else {
+    let Some(hints) = hints(library, provider, capabilities, mask) else {
         return Vec::new();
     };
     let node = at.and_then(|address| CString::new(address.to_string()).ok());
@@ -169,6 +173,7 @@ fn hints(
     library: &'static Library,
     provider: Option<&str>,
     capabilities: u64,
+    mask: Mask,
 ) -> Option<Description> {
     // SAFETY: of null an empty description with all attributes is made.
     let info = NonNull::new(unsafe { (library.dup_info)(ptr::null()) })?;
@@ -185,7 +190,10 @@ fn hints(
         let domain = &mut *info.domain_attr;
         domain.threading = THREAD_DOMAIN;
         domain.resource_mgmt = RM_ENABLED;
-        domain.mr_mode = MR_LOCAL | MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY | MR_ENDPOINT;
+        domain.mr_mode = match mask.chosen_keys {
+            true => MR_BASIC,
+            false => MR_LOCAL | MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY | MR_ENDPOINT,
+        };
         if let Some(provider) = provider {
             let name = CString::new(provider).ok()?;
             (*info.fabric_attr).prov_name = libc::strdup(name.as_ptr());
@@ -205,7 +213,7 @@ mod tests {
             return;
         };
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        for found in usable(library, None, Some(loopback)) {
+        for found in usable(library, None, Some(loopback), Mask::default()) {
             assert!(!found.provider().is_empty() && !found.domain().is_empty());
             let info = found.info();
             assert_eq!(info.caps & MSG, MSG);
@@ -228,6 +236,6 @@ mod tests {
         let Ok(library) = Library::get() else {
             return;
         };
-        assert!(usable(library, Some("nosuch"), None).is_empty());
+        assert!(usable(library, Some("nosuch"), None, Mask::default()).is_empty());
     }
 }

@@ -16,7 +16,7 @@
 //! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
 //! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
 //! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
-//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
+//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages without remote access to memory |
 //! | `liveness` | who has died: connections of TCP that carry nothing else |
 //! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |

@@ -231,6 +231,22 @@ mod tests {
         }
     }
 
+    /// A provider with keys of ours takes on to choose them itself.
+    #[test]
+    fn keys_are_the_providers_where_ours_are_left_unused() {
+        let Ok(library) = Library::get() else {
+            return;
+        };
+        let mask = Mask {
+            chosen_keys: true,
+            ..Mask::default()
+        };
+        for found in usable(library, Some("tcp"), None, mask) {
+            // SAFETY: every description has its attributes.
+            assert_eq!(unsafe { (*found.info().domain_attr).mr_mode }, MR_BASIC);
+        }
+    }
+
     #[test]
     fn nobody_is_found_by_a_name_that_no_provider_has() {
         let Ok(library) = Library::get() else {

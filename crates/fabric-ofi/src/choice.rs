@@ -14,6 +14,7 @@ use weft_fabric_tcp::Listen;
 
 use crate::libfabric::infos::{Description, usable};
 use crate::libfabric::library::{Library, LibraryError};
+use crate::libfabric::mask::Mask;
 use crate::wire::HEADER;
 
 /// Providers for networks of their own, the better ones first.
@@ -80,7 +81,7 @@ fn is_hardware(provider: &str) -> bool {
 /// If libfabric cannot be opened.
 pub fn found() -> Result<Vec<Found>, LibraryError> {
     let mut all: Vec<Found> = Vec::new();
-    for one in usable(Library::get()?, None, None) {
+    for one in usable(Library::get()?, None, None, Mask::default()) {
         let (provider, domain) = (one.provider(), one.domain());
         if base(&provider) == REFUSED {
             continue;
@@ -112,7 +113,11 @@ pub fn hardware(found: &[Found]) -> Option<&Found> {
 }
 
 /// The description of the endpoint to open: of the provider of this name, or of the best.
-pub(crate) fn choose(named: Option<&str>, extent: Extent) -> Result<Description, String> {
+pub(crate) fn choose(
+    named: Option<&str>,
+    extent: Extent,
+    mask: Mask,
+) -> Result<Description, String> {
     let library = Library::get().map_err(|error| error.to_string())?;
     let names: Vec<&str> = match named {
         Some(name) => vec![name],
@@ -126,7 +131,7 @@ pub(crate) fn choose(named: Option<&str>, extent: Extent) -> Result<Description,
     for name in &names {
         for address in addresses(name, extent)? {
             // Without layers if there is the choice.
-            let mut found = usable(library, Some(name), address);
+            let mut found = usable(library, Some(name), address, mask);
             found.sort_by_key(|one| one.provider().matches(';').count());
             // What listens elsewhere than it was asked to is not taken.
             let right = |one: &Description| {
@@ -141,7 +146,7 @@ pub(crate) fn choose(named: Option<&str>, extent: Extent) -> Result<Description,
     let all = found().map_err(|error| error.to_string())?;
     let all: Vec<&str> = all.iter().map(|one| one.provider.as_str()).collect();
     Err(format!(
-        "libfabric {} has no provider {} here that can carry messages in order and reach remote memory; it has {}; name one by \
+        "libfabric {} has no provider {} here that can carry messages in order; it has {}; name one by \
          --fabric ofi:NAME, or take --fabric tcp, which needs none",
         library.version(),
         names.join(", "),
@@ -191,7 +196,9 @@ mod tests {
         if Library::get().is_err() {
             return;
         }
-        let error = choose(Some("nosuch"), Extent::OneHost).err().expect("none");
+        let error = choose(Some("nosuch"), Extent::OneHost, Mask::default())
+            .err()
+            .expect("none");
         assert!(
             error.contains("no provider nosuch here") && error.contains("--fabric ofi:NAME"),
             "{error}"
@@ -201,7 +208,7 @@ mod tests {
     #[test]
     fn on_one_host_nothing_listens_to_the_outside() {
         for provider in ["tcp", "sockets"] {
-            let Ok(chosen) = choose(Some(provider), Extent::OneHost) else {
+            let Ok(chosen) = choose(Some(provider), Extent::OneHost, Mask::default()) else {
                 continue;
             };
             let address = chosen.internet_address().expect("of the internet");

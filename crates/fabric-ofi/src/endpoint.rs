@@ -48,7 +48,7 @@ pub struct Ofi {
     mail: Mail,
     portal: Portal,
     /// What belongs to the requests that wait for the other fabric, in their order.
-    deferred: VecDeque<(RemoteMemory, Vec<u8>)>,
+    deferred: VecDeque<(Option<RemoteMemory>, Vec<u8>)>,
     serving: Serving,
     asked: Asked,
     signals: SignalTable,
@@ -146,6 +146,7 @@ impl Ofi {
             found += 1;
         }
         found += self.serving.advance(&mut self.mail);
+        found += self.asked.advance(&mut self.mail);
         found += self.mail.advance();
         found += self.look_at_liveness(sink);
         found += self.report(sink);

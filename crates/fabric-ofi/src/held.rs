@@ -55,6 +55,11 @@ impl Held {
             .for_each(|holder| *holder = NOBODY);
     }
 
+    /// Whether at least half of the slots are free.
+    pub fn is_half_free(&self) -> bool {
+        self.free.len() * 2 >= self.holders.len()
+    }
+
     /// Whether nothing is held.
     pub fn is_empty(&self) -> bool {
         self.free.len() == self.holders.len()
@@ -76,8 +81,9 @@ mod tests {
         assert!(held.is_empty());
         let slots = [held.take(7), held.take(9)].map(|slot| slot.expect("free"));
         assert_eq!(held.take(7), None);
-        assert!(held.peers().eq([7, 9]));
+        assert!(held.peers().eq([7, 9]) && !held.is_half_free());
         assert_eq!(held.release(slots[0]), Some(7));
+        assert!(held.is_half_free());
         assert_eq!(held.release(slots[0]), None, "once");
         assert!(held.peers().eq([9]) && !held.is_empty());
         assert_eq!(held.take(9), Some(slots[0]));

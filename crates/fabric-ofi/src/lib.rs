@@ -16,7 +16,7 @@
 //! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
 //! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
 //! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
-//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for |
+//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages without remote access to memory |
 //! | `liveness` | who has died: connections of TCP that carry nothing else |
 //! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |
@@ -61,19 +61,55 @@ pub use opening::{Config, Opening};
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::libfabric::mask::Mask;
     use weft_fabric::conformance::boxed;
 
     /// Where libfabric is not installed there is nothing to try, which is said; the properties then hold of threads.
-    fn group(count: usize, provider: &str) -> Vec<Box<dyn weft_fabric::Fabric>> {
+    fn group(count: usize, mask: Mask) -> Vec<Box<dyn weft_fabric::Fabric>> {
         if let Err(error) = found() {
             eprintln!("not tried over libfabric: {error}");
             return boxed(weft_fabric_local::Local::group(count));
         }
         let count = u32::try_from(count).expect("a small group");
-        boxed(Ofi::group(count, provider).expect("an endpoint on loopback"))
+        boxed(Ofi::group_under(count, "tcp", mask).expect("an endpoint on loopback"))
     }
 
-    weft_fabric::conformance!(over_tcp, |count| group(count, "tcp"));
+    weft_fabric::conformance!(over_tcp, |count| group(count, Mask::default()));
+
+    // As verbs (memory and keys) and efa (order) want it.
+    weft_fabric::conformance!(over_what_hardware_is_like, |count| {
+        let mask = Mask {
+            unregistered: true,
+            chosen_keys: true,
+            ordered_writes: true,
+            ..Mask::default()
+        };
+        group(count, mask)
+    });
+
+    weft_fabric::conformance!(over_messages_alone, |count| {
+        let mask = Mask {
+            remote_access: true,
+            unregistered: true,
+            ..Mask::default()
+        };
+        group(count, mask)
+    });
+
+    // As cxi wants it.
+    mod over_short_keys {
+        use super::*;
+
+        weft_fabric::conformance_properties! {
+            |count| {
+                let mask = Mask { long_keys: true, ..Mask::default() };
+                group(count, mask)
+            };
+            portals::every_length_can_be_read,
+            portals::every_length_can_be_written,
+            portals::many_transfers_are_under_way_at_once,
+        }
+    }
 
     /// Rank 1 has another key: what it sends is counted, and nobody hears it.
     #[test]

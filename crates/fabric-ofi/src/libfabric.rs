@@ -11,6 +11,7 @@
 //!     slots        … buffers and contexts of what is under way
 //!     completions  … what the queue has told of
 //!     registration … memory that the network card may reach
+//!     mask         … what of it is left unused
 //!   bounce         memory that a transfer reads into first
 //! ```
 
@@ -21,6 +22,7 @@ mod dispositions;
 pub mod infos;
 mod layout;
 pub mod library;
+pub mod mask;
 mod numbers;
 mod objects;
 pub mod registration;

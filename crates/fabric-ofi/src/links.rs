@@ -94,6 +94,11 @@ impl Link {
         !kind.is_counted() || (self.sent as u32).wrapping_sub(self.acknowledged) < WINDOW
     }
 
+    /// Whether a piece of a transfer may be sent now: half of the credits are left to others.
+    pub fn has_credit_for_pieces(&self) -> bool {
+        (self.sent as u32).wrapping_sub(self.acknowledged) < WINDOW / 2
+    }
+
     /// The header of the next message.
     #[inline]
     pub fn header(&self, me: u32, kind: Kind, answer: bool) -> Header {
@@ -213,9 +218,16 @@ mod tests {
             assert!(carry(&mut a, &mut b, Kind::Message, false));
         }
         assert!(!a.has_credit(Kind::Message) && a.has_credit(Kind::Ack));
+        assert!(!a.has_credit_for_pieces());
         assert!(b.owes_ack());
         assert!(carry(&mut b, &mut a, Kind::Ack, false));
         assert!(a.has_credit(Kind::Message) && !b.owes_ack());
+        for _ in 0..WINDOW / 2 {
+            assert!(a.has_credit_for_pieces());
+            assert!(carry(&mut a, &mut b, Kind::Piece, false));
+        }
+        assert!(!a.has_credit_for_pieces() && a.has_credit(Kind::Message));
+        assert!(b.owes_ack(), "or nothing would go on");
     }
 
     #[test]

@@ -162,6 +162,12 @@ impl Mail {
         }
     }
 
+    /// Whether a piece of a transfer may be sent to a peer now: half of the credits and of the buffers are left to messages.
+    pub fn has_room_for_pieces(&self, peer: u32) -> bool {
+        let has_credit = |link: &Link| link.has_credit_for_pieces();
+        self.held.is_half_free() && self.link_ref(peer).is_none_or(has_credit)
+    }
+
     /// Keeps a message that was taken until the provider has room: for its first connection, too.
     #[cold]
     fn wait_for_room(&mut self, peer: u32, slot: usize, length: usize) {

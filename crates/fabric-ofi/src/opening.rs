@@ -10,6 +10,7 @@ use crate::card::Card;
 use crate::choice::{Extent, choose, largest_data, tells_of_news};
 use crate::endpoint::Ofi;
 use crate::libfabric::device::Device;
+use crate::libfabric::mask::Mask;
 use crate::libfabric::slots::Slots;
 use crate::links::WINDOW;
 use crate::mail::Mail;
@@ -59,11 +60,20 @@ impl Opening {
     /// Opens an endpoint of the provider that the configuration names, or of the best.
     ///
     /// # Errors
-    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses.
+    /// [`FabricError::System`] if libfabric or the provider is not there, or it refuses; if the environment says that something is
+    /// to be left unused that there is not.
     pub fn new(config: Config) -> Result<Self> {
         let me = config.me;
+        let mask = Mask::of_environment();
+        let mask = mask.map_err(|reason| system(format!("rank {me}: {reason}")))?;
+        Self::under(config, mask)
+    }
+
+    /// As [`new`](Self::new), over a provider that is taken not to have what the mask says.
+    pub(crate) fn under(config: Config, mask: Mask) -> Result<Self> {
+        let me = config.me;
         let opened = || -> std::result::Result<(Device, Card), String> {
-            let description = choose(config.provider.as_deref(), config.extent)?;
+            let description = choose(config.provider.as_deref(), config.extent, mask)?;
             let provider = description.provider();
             let buffer = HEADS + largest_data(&provider);
             let wanted = config.peers as usize * WINDOW as usize;
@@ -75,7 +85,7 @@ impl Opening {
                 buffer,
                 peers: config.peers as usize,
             };
-            let device = Device::open(description, slots, tells_of_news(&provider))?;
+            let device = Device::open(description, slots, tells_of_news(&provider), mask)?;
             let drawn = weft_sys::random::bytes().map_err(|error| format!("no number: {error}"))?;
             let card = Card {
                 provider,
@@ -152,16 +162,22 @@ impl Ofi {
     /// # Errors
     /// As [`Opening::new`].
     pub fn group(count: u32, provider: &str) -> Result<Vec<Self>> {
+        Self::group_under(count, provider, Mask::default())
+    }
+
+    /// As [`group`](Self::group), over a provider that is taken not to have what the mask says.
+    pub(crate) fn group_under(count: u32, provider: &str, mask: Mask) -> Result<Vec<Self>> {
         let key = Key::random().map_err(|error| system(format!("no key: {error}")))?;
         let openings: Result<Vec<_>> = (0..count)
             .map(|me| {
-                Opening::new(Config {
+                let config = Config {
                     me,
                     peers: count,
                     provider: Some(provider.to_owned()),
                     extent: Extent::OneHost,
                     neighbours: count,
-                })
+                };
+                Opening::under(config, mask)
             })
             .collect();
         let openings = openings?;

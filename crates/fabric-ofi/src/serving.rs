@@ -6,8 +6,12 @@
 //!                                                copies piece by piece while the grant is live ── End ──►
 //! ```
 //!
+//! Over a provider without remote access to memory [`messages`] take the place of reads and writes.
+//!
 //! Nobody else ever reaches memory of the owner: a grant is a matter of its table alone, and ends with
 //! [`Serving::withdraw`]. What is being written to an asker then is waited for.
+
+mod messages;
 
 use weft_fabric::{Region, Token};
 
@@ -16,7 +20,7 @@ use crate::libfabric::device::Outcome as Posted;
 use crate::libfabric::registration::{Access, Registration, RemoteMemory};
 use crate::links::Answer;
 use crate::mail::Mail;
-use crate::wire::{End, Outcome};
+use crate::wire::{End, Outcome, Piece as Part};
 
 /// Bytes of one write into an asker's memory, at most.
 const PIECE: usize = 1 << 20;
@@ -30,6 +34,15 @@ const PIECES: usize = 2;
 /// Slots for pieces under way, of all transfers together.
 pub const SLOTS: usize = 64;
 
+/// How the bytes go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By reads and writes of the asker's memory.
+    RemoteAccess(RemoteMemory),
+    /// In messages of at most so many bytes of them.
+    Messages(usize),
+}
+
 /// One transfer that a peer has asked for.
 struct Transfer {
     peer: u32,
@@ -37,7 +50,9 @@ struct Transfer {
     token: Token,
     put: bool,
     window: Region,
-    remote: RemoteMemory,
+    way: Way,
+    /// Pieces that the asker was asked for in messages, and that have not come.
+    awaited: Vec<Part>,
     /// Own memory of a get, where the provider wants it registered.
     registration: Option<Registration>,
     posted: usize,
@@ -68,6 +83,8 @@ pub struct Serving {
     transfers: Vec<(u64, Transfer)>,
     pieces: Vec<Option<Piece>>,
     bounces: Vec<Bounce>,
+    /// For the bytes of a piece that goes in a message.
+    scratch: Vec<u8>,
     next: u64,
 }
 
@@ -77,6 +94,7 @@ impl Default for Serving {
             transfers: Vec::new(),
             pieces: std::iter::repeat_with(|| None).take(SLOTS).collect(),
             bounces: Vec::new(),
+            scratch: Vec::new(),
             next: 0,
         }
     }
@@ -96,10 +114,11 @@ impl Serving {
         (peer, number): (u32, u32),
         (token, put): (Token, bool),
         window: Region,
-        remote: RemoteMemory,
+        way: Way,
     ) {
         let mut registration = None;
-        if !put && mail.device.registers_own_memory() {
+        let writes = !put && matches!(way, Way::RemoteAccess(_));
+        if writes && mail.device.registers_own_memory() {
             match mail.device.register(&window, Access::Local) {
                 Ok(registered) => registration = Some(registered),
                 Err(reason) => return mail.lose(peer, reason),
@@ -111,7 +130,8 @@ impl Serving {
             token,
             put,
             window,
-            remote,
+            way,
+            awaited: Vec::new(),
             registration,
             posted: 0,
             under_way: 0,
@@ -159,6 +179,12 @@ impl Serving {
 
     fn advance_one(&mut self, index: usize, mail: &mut Mail) {
         let (id, transfer) = &mut self.transfers[index];
+        let remote_memory = match transfer.way {
+            Way::RemoteAccess(remote) => remote,
+            Way::Messages(most) => {
+                return transfer.advance_by_messages(most, mail, &mut self.scratch);
+            }
+        };
         let Some(address) = mail.link(transfer.peer).map(|link| link.address()) else {
             return;
         };
@@ -171,8 +197,8 @@ impl Serving {
             let offset = transfer.posted;
             let length = most.min(transfer.window.len() - offset);
             let remote = RemoteMemory {
-                address: transfer.remote.address.wrapping_add(offset as u64),
-                ..transfer.remote
+                address: remote_memory.address.wrapping_add(offset as u64),
+                ..remote_memory
             };
             let mut bounce = None;
             let posted = if transfer.put {
@@ -277,6 +303,7 @@ impl Serving {
                 transfer.outcome = Outcome::NotGranted;
                 transfer.is_answered = true;
                 transfer.is_forgotten = true;
+                transfer.await_nothing();
             }
         }
     }

@@ -9,6 +9,7 @@
 //!
 //! Little endian. All kinds but [`Kind::Ack`] are counted: they take a credit, and are acknowledged.
 
+use weft_fabric::Region;
 use weft_fabric_tcp::wire::{u32_at, u64_at};
 
 /// Bytes before the body.
@@ -32,6 +33,12 @@ pub enum Kind {
     Goodbye = 6,
     /// Nothing but what is in the header.
     Ack = 7,
+    /// [`Piece`] of a put that its owner asks the asker for, where there is no remote access to memory.
+    Fetch = 8,
+    /// [`Piece`] of a get, with its bytes: from the owner.
+    Piece = 9,
+    /// [`Piece`] of a put, with its bytes: to the owner, who has asked for it.
+    Fetched = 10,
 }
 
 impl Kind {
@@ -44,6 +51,9 @@ impl Kind {
             Self::End,
             Self::Goodbye,
             Self::Ack,
+            Self::Fetch,
+            Self::Piece,
+            Self::Fetched,
         ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
@@ -120,6 +130,8 @@ pub struct Ask {
     pub number: u32,
     /// To write, not to read.
     pub put: bool,
+    /// The asker's memory is not registered: the bytes go in messages.
+    pub by_messages: bool,
     /// The grant.
     pub token: u64,
     /// From its start, in bytes.
@@ -140,7 +152,9 @@ impl Ask {
     pub fn emit(&self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..4].copy_from_slice(&self.number.to_le_bytes());
-        bytes[4..8].copy_from_slice(&u32::from(self.put).to_le_bytes());
+        bytes[4..8].copy_from_slice(
+            &(u32::from(self.put) | u32::from(self.by_messages) << 1).to_le_bytes(),
+        );
         let words = [self.token, self.offset, self.length, self.address, self.key];
         for (place, word) in bytes[8..].chunks_exact_mut(8).zip(words) {
             place.copy_from_slice(&word.to_le_bytes());
@@ -151,14 +165,14 @@ impl Ask {
     /// Reads a body; also answers what follows it.
     pub fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
         let (bytes, rest) = body.split_first_chunk::<{ Self::BYTES }>()?;
-        let put = match u32_at(bytes, 4) {
-            0 => false,
-            1 => true,
-            _ => return None,
-        };
+        let flags = u32_at(bytes, 4);
+        if flags > 3 {
+            return None;
+        }
         let ask = Self {
             number: u32_at(bytes, 0),
-            put,
+            put: flags & 1 != 0,
+            by_messages: flags & 2 != 0,
             token: u64_at(bytes, 8),
             offset: u64_at(bytes, 16),
             length: u64_at(bytes, 24),
@@ -166,6 +180,53 @@ impl Ask {
             key: u64_at(bytes, 40),
         };
         Some((ask, rest))
+    }
+}
+
+/// A part of a transfer whose bytes go in messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Piece {
+    /// The asker's number of the transfer.
+    pub number: u32,
+    /// Bytes.
+    pub length: u32,
+    /// From the start of the transfer, in bytes.
+    pub offset: u64,
+}
+
+impl Piece {
+    /// Bytes before those of the transfer.
+    pub const BYTES: usize = 16;
+
+    /// Its bytes.
+    pub fn emit(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.number.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.length.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.offset.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a body; also answers what follows it.
+    pub fn parse(body: &[u8]) -> Option<(Self, &[u8])> {
+        let (bytes, rest) = body.split_first_chunk::<{ Self::BYTES }>()?;
+        let piece = Self {
+            number: u32_at(bytes, 0),
+            length: u32_at(bytes, 4),
+            offset: u64_at(bytes, 8),
+        };
+        Some((piece, rest))
+    }
+
+    /// Reads a body that is followed by as many bytes as it says.
+    pub fn parse_whole(body: &[u8]) -> Option<(Self, &[u8])> {
+        Self::parse(body).filter(|(piece, bytes)| bytes.len() == piece.length as usize)
+    }
+
+    /// Where it is in memory of the transfer, if it lies within.
+    pub fn within(&self, memory: &Region) -> Option<Region> {
+        let offset = usize::try_from(self.offset).ok()?;
+        memory.part(offset, self.length as usize)
     }
 }
 
@@ -233,6 +294,7 @@ mod tests {
         let ask = Ask {
             number: 9,
             put: true,
+            by_messages: false,
             token: 1 << 63 | 5,
             offset: 2,
             length: 3,
@@ -242,6 +304,21 @@ mod tests {
         let mut body = ask.emit().to_vec();
         body.extend([1, 2]);
         assert_eq!(Ask::parse(&body), Some((ask, &[1, 2][..])));
+        let messages = Ask {
+            by_messages: true,
+            ..ask
+        };
+        assert_eq!(Ask::parse(&messages.emit()), Some((messages, &[][..])));
+        let piece = Piece {
+            number: 4,
+            length: 2,
+            offset: 1 << 40,
+        };
+        let mut body = piece.emit().to_vec();
+        assert_eq!(Piece::parse(&body), Some((piece, &[][..])));
+        body.extend([1, 2]);
+        assert_eq!(Piece::parse_whole(&body), Some((piece, &[1, 2][..])));
+        assert_eq!(Piece::parse_whole(&body[..17]), None);
         let end = End {
             number: 8,
             outcome: Outcome::Outside,
@@ -260,7 +337,7 @@ mod tests {
             answer: false,
         }
         .emit();
-        for (place, byte) in [(20, 0), (20, 8), (21, 2), (22, 1), (23, 1)] {
+        for (place, byte) in [(20, 0), (20, 11), (21, 2), (22, 1), (23, 1)] {
             let mut bad = good;
             bad[place] = byte;
             assert_eq!(Header::parse(&bad), None, "{place}");

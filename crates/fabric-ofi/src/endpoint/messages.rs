@@ -3,7 +3,7 @@
 use weft_fabric::{Bell, HEAD, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
 
 use super::Ofi;
-use crate::wire::{Ask, End, HEADER, Kind, Outcome};
+use crate::wire::{Ask, End, HEADER, Kind, Outcome, Piece};
 
 impl Ofi {
     /// Handles a message, and gives its buffer back.
@@ -66,6 +66,21 @@ impl Ofi {
                 }
                 let data = data.to_vec();
                 self.open(peer, &ask, data);
+            }
+            Kind::Piece => {
+                let (piece, bytes) = Piece::parse_whole(body)?;
+                let transfer = self.asked.get(piece.number, from)?;
+                let place = piece.within(&transfer.region);
+                place.filter(|_| !transfer.put)?.copy_from_slice(bytes);
+            }
+            Kind::Fetch => {
+                let (piece, rest) = Piece::parse(body)?;
+                let most = rest.is_empty().then_some(self.small())?;
+                self.asked.fetch(from, piece, most)?;
+            }
+            Kind::Fetched => {
+                let (piece, bytes) = Piece::parse_whole(body)?;
+                self.serving.fetched(from, &piece, bytes)?;
             }
             Kind::Goodbye | Kind::Ack => return body.is_empty().then_some(()),
         }

@@ -22,7 +22,8 @@ use super::dispositions;
 use super::infos::Description;
 use super::layout::Fid;
 use super::library::Library;
-use super::numbers::{EAGAIN, ORDER_SEND_AFTER_WRITE};
+use super::mask::Mask;
+use super::numbers::{EAGAIN, ORDER_SEND_AFTER_WRITE, RMA};
 use super::objects::{Objects, Room};
 use super::registration::{Access, Registration, RegistrationRules};
 use super::slots::{Slot, SlotTable, Slots};
@@ -79,6 +80,7 @@ pub struct Device {
     /// A message that is sent after a write arrives after its bytes.
     ordered_writes: bool,
     largest: usize,
+    remote_access: bool,
     wait: Option<c_int>,
     completions: Completions,
     _description: Description,
@@ -93,7 +95,12 @@ impl Device {
     ///
     /// # Errors
     /// What the provider refuses, as a sentence.
-    pub fn open(description: Description, slots: Slots, sleeps: bool) -> Result<Self, String> {
+    pub fn open(
+        description: Description,
+        slots: Slots,
+        sleeps: bool,
+        mask: Mask,
+    ) -> Result<Self, String> {
         let room = Room {
             peers: slots.peers,
             completions: slots.all() * 2,
@@ -107,11 +114,13 @@ impl Device {
             library: description.library(),
             objects,
             buffers_registered: None,
-            registration: RegistrationRules::of(domain),
+            registration: RegistrationRules::of(domain).under(mask),
             table: SlotTable::new(slots),
             inject: transmit.inject_size,
-            ordered_writes: transmit.msg_order & ORDER_SEND_AFTER_WRITE != 0,
+            ordered_writes: transmit.msg_order & ORDER_SEND_AFTER_WRITE != 0
+                && !mask.ordered_writes,
             largest: endpoint.max_msg_size,
+            remote_access: info.caps & RMA != 0 && !mask.remote_access,
             wait,
             completions: Completions::default(),
             _description: description,
@@ -219,6 +228,11 @@ impl Device {
     /// Most bytes of one transfer.
     pub fn largest_transfer(&self) -> usize {
         self.largest
+    }
+
+    /// Whether memory of peers can be read and written.
+    pub fn has_remote_access(&self) -> bool {
+        self.remote_access
     }
 
     /// Whether a message that is sent after a write arrives after its bytes.

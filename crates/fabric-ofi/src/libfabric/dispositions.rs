@@ -40,6 +40,7 @@ fn of(signal: c_int) -> Option<libc::sigaction> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::libfabric::mask::Mask;
     use crate::libfabric::{infos::usable, library::Library};
 
     #[test]
@@ -60,7 +61,7 @@ mod tests {
         let Ok(library) = Library::get() else {
             return;
         };
-        let _ = usable(library, None, None);
+        let _ = usable(library, None, None, Mask::default());
         for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGABRT, libc::SIGILL] {
             let action = of(signal).expect("a signal of the program's").sa_sigaction;
             assert!(

@@ -8,11 +8,19 @@ use std::ptr::{self, NonNull};
 use super::dispositions;
 use super::layout::Info;
 use super::library::Library;
+use super::mask::Mask;
 use super::numbers::{
     ADDRESS_SOCKADDR_IN, ADDRESS_SOCKADDR_IN6, EP_RDM, MODE_CONTEXT, MODE_CONTEXT2, MR_ALLOCATED,
-    MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND, READ, RECEIVE,
-    REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION, WRITE,
+    MR_BASIC, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, MSG, ORDER_SEND_AFTER_SEND, READ,
+    RECEIVE, REMOTE_READ, REMOTE_WRITE, RM_ENABLED, RMA, SEND, SOURCE, THREAD_DOMAIN, VERSION,
+    WRITE,
 };
+
+/// What there must be.
+const MESSAGES: u64 = MSG | RECEIVE | SEND;
+
+/// What is used where it is.
+const REMOTE_ACCESS: u64 = RMA | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
 
 /// One description, copied out of a list; the library's own memory.
 pub struct Description {
@@ -92,15 +100,34 @@ fn text(text: *const c_char) -> String {
     }
 }
 
-/// What of the library's endpoints can carry a fabric: reliable, with messages in order and remote access to memory.
-/// `at`: those alone whose own address is this one. Empty if there are none.
+/// What of the library's endpoints can carry a fabric: reliable, with messages in order, and of providers that have it with remote
+/// access to memory. `at`: those alone whose own address is this one. Empty if there are none.
 #[must_use]
 pub fn usable(
     library: &'static Library,
     provider: Option<&str>,
     at: Option<IpAddr>,
+    mask: Mask,
 ) -> Vec<Description> {
-    let Some(hints) = hints(library, provider) else {
+    let with = |capabilities| with(library, (provider, at), capabilities, mask);
+    let mut found = with(MESSAGES | REMOTE_ACCESS);
+    if provider.is_none() || found.is_empty() {
+        let known: Vec<String> = found.iter().map(Description::provider).collect();
+        let mut others = with(MESSAGES);
+        others.retain(|one| !known.contains(&one.provider()));
+        found.append(&mut others);
+    }
+    found
+}
+
+/// Those with these capabilities.
+fn with(
+    library: &'static Library,
+    (provider, at): (Option<&str>, Option<IpAddr>),
+    capabilities: u64,
+    mask: Mask,
+) -> Vec<Description> {
+    let Some(hints) = hints(library, provider, capabilities, mask) else {
         return Vec::new();
     };
     let node = at.and_then(|address| CString::new(address.to_string()).ok());
@@ -142,7 +169,12 @@ pub fn usable(
 }
 
 /// What is asked for.
-fn hints(library: &'static Library, provider: Option<&str>) -> Option<Description> {
+fn hints(
+    library: &'static Library,
+    provider: Option<&str>,
+    capabilities: u64,
+    mask: Mask,
+) -> Option<Description> {
     // SAFETY: of null an empty description with all attributes is made.
     let info = NonNull::new(unsafe { (library.dup_info)(ptr::null()) })?;
     let hints = Description { library, info };
@@ -150,7 +182,7 @@ fn hints(library: &'static Library, provider: Option<&str>) -> Option<Descriptio
     // allocator, by which `fi_freeinfo` frees it.
     unsafe {
         let info = &mut *hints.as_ptr();
-        info.caps = MSG | RMA | READ | WRITE | RECEIVE | SEND | REMOTE_READ | REMOTE_WRITE;
+        info.caps = capabilities;
         info.mode = MODE_CONTEXT | MODE_CONTEXT2;
         (*info.ep_attr).kind = EP_RDM;
         (*info.tx_attr).msg_order = ORDER_SEND_AFTER_SEND;
@@ -158,7 +190,10 @@ fn hints(library: &'static Library, provider: Option<&str>) -> Option<Descriptio
         let domain = &mut *info.domain_attr;
         domain.threading = THREAD_DOMAIN;
         domain.resource_mgmt = RM_ENABLED;
-        domain.mr_mode = MR_LOCAL | MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY | MR_ENDPOINT;
+        domain.mr_mode = match mask.chosen_keys {
+            true => MR_BASIC,
+            false => MR_LOCAL | MR_VIRT_ADDR | MR_ALLOCATED | MR_PROV_KEY | MR_ENDPOINT,
+        };
         if let Some(provider) = provider {
             let name = CString::new(provider).ok()?;
             (*info.fabric_attr).prov_name = libc::strdup(name.as_ptr());
@@ -178,10 +213,10 @@ mod tests {
             return;
         };
         let loopback = IpAddr::from([127, 0, 0, 1]);
-        for found in usable(library, None, Some(loopback)) {
+        for found in usable(library, None, Some(loopback), Mask::default()) {
             assert!(!found.provider().is_empty() && !found.domain().is_empty());
             let info = found.info();
-            assert_eq!(info.caps & (MSG | RMA), MSG | RMA);
+            assert_eq!(info.caps & MSG, MSG);
             let address = found.internet_address().unwrap_or(loopback);
             assert_eq!(address, loopback, "{}", found.provider());
             // SAFETY: every description has its attributes.
@@ -196,11 +231,27 @@ mod tests {
         }
     }
 
+    /// A provider with keys of ours takes on to choose them itself.
+    #[test]
+    fn keys_are_the_providers_where_ours_are_left_unused() {
+        let Ok(library) = Library::get() else {
+            return;
+        };
+        let mask = Mask {
+            chosen_keys: true,
+            ..Mask::default()
+        };
+        for found in usable(library, Some("tcp"), None, mask) {
+            // SAFETY: every description has its attributes.
+            assert_eq!(unsafe { (*found.info().domain_attr).mr_mode }, MR_BASIC);
+        }
+    }
+
     #[test]
     fn nobody_is_found_by_a_name_that_no_provider_has() {
         let Ok(library) = Library::get() else {
             return;
         };
-        assert!(usable(library, Some("nosuch"), None).is_empty());
+        assert!(usable(library, Some("nosuch"), None, Mask::default()).is_empty());
     }
 }

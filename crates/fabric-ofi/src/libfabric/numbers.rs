@@ -27,6 +27,8 @@ pub const MODE_CONTEXT2: u64 = 1 << 52;
 pub const ORDER_SEND_AFTER_WRITE: u64 = 1 << 7;
 pub const ORDER_SEND_AFTER_SEND: u64 = 1 << 8;
 
+/// Of older providers: `MR_VIRT_ADDR`, `MR_ALLOCATED` and `MR_PROV_KEY`.
+pub const MR_BASIC: c_int = 1 << 0;
 pub const MR_LOCAL: c_int = 1 << 2;
 pub const MR_VIRT_ADDR: c_int = 1 << 4;
 pub const MR_ALLOCATED: c_int = 1 << 5;
@@ -45,6 +47,9 @@ pub const ADDRESS_SOCKADDR_IN6: u32 = 3;
 /// Commands of [`FidOps::control`](super::layout::FidOps::control).
 pub const GETWAIT: c_int = 5;
 pub const ENABLE: c_int = 6;
+
+/// No key yet.
+pub const KEY_NOT_AVAILABLE: u64 = u64::MAX;
 
 pub const EAGAIN: isize = 11;
 pub const EAVAIL: isize = 259;

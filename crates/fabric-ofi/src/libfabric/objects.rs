@@ -13,7 +13,7 @@ use super::layout::{
     AvAttr, AvOps, CmOps, CqAttr, CqOps, DomainOps, FabricOps, Fid, FidAv, FidCq, FidDomain, FidEp,
     FidFabric, MrOps, MsgOps, RmaOps,
 };
-use super::numbers::{CQ_FORMAT_MSG, ENABLE, GETWAIT, RECEIVE, TRANSMIT, WAIT_FD, WAIT_NONE};
+use super::numbers::{CQ_FORMAT_MSG, ENABLE, GETWAIT, RECEIVE, RMA, TRANSMIT, WAIT_FD, WAIT_NONE};
 
 /// What there must be room for.
 #[derive(Clone, Copy, Debug)]
@@ -126,7 +126,9 @@ impl Objects {
             )?;
             let endpoint = objects.endpoint;
             has_all::<MsgOps>((*(*endpoint).msg).size)?;
-            has_all::<RmaOps>((*(*endpoint).rma).size)?;
+            if (*info).caps & RMA != 0 {
+                has_all::<RmaOps>((*(*endpoint).rma).size)?;
+            }
             has_all::<CmOps>((*(*endpoint).cm).size)?;
             has_all::<CqOps>((*(*objects.queue).ops).size)?;
             has_all::<AvOps>((*(*objects.addresses).ops).size)?;

@@ -9,9 +9,10 @@ use weft_fabric::Region;
 
 use super::layout::{DomainAttr, FidDomain, FidEp, FidMr};
 use super::library::Library;
+use super::mask::Mask;
 use super::numbers::{
-    ENABLE, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, READ, RECEIVE, REMOTE_READ,
-    REMOTE_WRITE, SEND, WRITE,
+    ENABLE, KEY_NOT_AVAILABLE, MR_BASIC, MR_ENDPOINT, MR_LOCAL, MR_PROV_KEY, MR_VIRT_ADDR, READ,
+    RECEIVE, REMOTE_READ, REMOTE_WRITE, SEND, WRITE,
 };
 use super::objects::close;
 
@@ -79,13 +80,23 @@ impl RegistrationRules {
     /// Those of a domain.
     pub fn of(domain: &DomainAttr) -> Self {
         let key_bits = domain.mr_key_size.min(8) as u32 * 8;
+        let asks_for = |mode: c_int| domain.mr_mode & mode != 0;
         Self {
-            local: domain.mr_mode & MR_LOCAL != 0,
-            by_address: domain.mr_mode & MR_VIRT_ADDR != 0,
-            key_given: domain.mr_mode & MR_PROV_KEY != 0,
+            local: asks_for(MR_LOCAL),
+            by_address: asks_for(MR_VIRT_ADDR | MR_BASIC),
+            key_given: asks_for(MR_PROV_KEY | MR_BASIC),
             key_mask: u64::MAX.checked_shr(64 - key_bits).unwrap_or(u64::MAX),
-            with_endpoint: domain.mr_mode & MR_ENDPOINT != 0,
+            with_endpoint: asks_for(MR_ENDPOINT),
         }
+    }
+
+    /// Those of a provider that has not what the mask says.
+    pub fn under(mut self, mask: Mask) -> Self {
+        self.local |= mask.unregistered;
+        if mask.long_keys {
+            self.key_mask &= u64::from(u32::MAX);
+        }
+        self
     }
 
     /// Registers memory with a domain, for an endpoint of it.
@@ -140,16 +151,14 @@ impl RegistrationRules {
         if answer != 0 || mr.is_null() {
             return Err(refused(answer));
         }
-        // SAFETY: an open object.
-        let key = unsafe { (*mr).key };
-        let registration = Registration {
+        let mut registration = Registration {
             mr,
             remote: RemoteMemory {
                 address: match self.by_address {
                     true => memory.as_ptr().addr() as u64,
                     false => 0,
                 },
-                key,
+                key: KEY_NOT_AVAILABLE,
             },
         };
         if self.with_endpoint {
@@ -165,6 +174,11 @@ impl RegistrationRules {
             if answer != 0 {
                 return Err(refused(answer));
             }
+        }
+        // SAFETY: an open object. With an endpoint it has its key only now.
+        registration.remote.key = unsafe { (*mr).key };
+        if access != Access::Local && registration.remote.key == KEY_NOT_AVAILABLE {
+            return Err("libfabric has registered memory and does not say its key".into());
         }
         Ok(registration)
     }
@@ -205,5 +219,123 @@ mod tests {
         assert!(rules.local && rules.with_endpoint && !rules.by_address && !rules.key_given);
         let rules = RegistrationRules::of(&domain(MR_VIRT_ADDR | MR_PROV_KEY, 8));
         assert!(!rules.local && !rules.with_endpoint && rules.by_address && rules.key_given);
+    }
+
+    #[test]
+    fn one_bit_of_older_providers_says_both() {
+        let rules = RegistrationRules::of(&domain(MR_BASIC, 8));
+        assert!(rules.by_address && rules.key_given && !rules.local && !rules.with_endpoint);
+    }
+
+    /// A provider that gives memory its key when that is enabled with an endpoint, as cxi does.
+    mod late_keys {
+        use super::*;
+        use crate::libfabric::layout::{Fid, FidOps, MrOps};
+
+        const KEY: u64 = 0xFFFF_FFFF_0000_0001;
+
+        unsafe extern "C" fn close_memory(object: *mut Fid) -> c_int {
+            // SAFETY: made by `register_memory`, closed once.
+            drop(unsafe { Box::from_raw(object.cast::<FidMr>()) });
+            0
+        }
+
+        unsafe extern "C" fn bind(object: *mut Fid, to: *mut Fid, _: u64) -> c_int {
+            // SAFETY: an object of `register_memory`.
+            unsafe { (*object).context = to.cast() };
+            0
+        }
+
+        unsafe extern "C" fn enable(object: *mut Fid, command: c_int, _: *mut c_void) -> c_int {
+            // SAFETY: as above.
+            unsafe {
+                if command != ENABLE || (*object).context.is_null() {
+                    return -22;
+                }
+                (*object.cast::<FidMr>()).key = KEY;
+            }
+            0
+        }
+
+        static MEMORY: FidOps = FidOps {
+            size: size_of::<FidOps>(),
+            close: close_memory,
+            bind,
+            control: enable,
+        };
+
+        unsafe extern "C" fn register_memory(
+            _: *mut Fid,
+            _: *const c_void,
+            _: usize,
+            _: u64,
+            _: u64,
+            _: u64,
+            _: u64,
+            registered: *mut *mut FidMr,
+            _: *mut c_void,
+        ) -> c_int {
+            let memory = Box::new(FidMr {
+                fid: Fid {
+                    class: 0,
+                    context: ptr::null_mut(),
+                    ops: &raw const MEMORY,
+                },
+                mem_desc: ptr::null_mut(),
+                key: KEY_NOT_AVAILABLE,
+            });
+            // SAFETY: whoever registers gives a place for it.
+            unsafe { *registered = Box::into_raw(memory) };
+            0
+        }
+
+        static DOMAIN: MrOps = MrOps {
+            size: size_of::<MrOps>(),
+            reg: register_memory,
+        };
+
+        fn registered(rules: RegistrationRules) -> Option<Result<RemoteMemory, String>> {
+            let library = Library::get().ok()?;
+            let mut bytes = [0_u8; 64];
+            // SAFETY: it lives until the registration is dropped below.
+            let memory = unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) };
+            let mut domain = FidDomain {
+                fid: Fid {
+                    class: 0,
+                    context: ptr::null_mut(),
+                    ops: &raw const MEMORY,
+                },
+                ops: ptr::null(),
+                mr: &raw const DOMAIN,
+            };
+            // Its address is all that is used of it.
+            let mut endpoint = 0_u64;
+            let objects = (&raw mut domain, (&raw mut endpoint).cast::<FidEp>());
+            // SAFETY: both live until the registration is dropped.
+            let made = unsafe { rules.register(library, objects, &memory, Access::RemoteRead) };
+            let start = bytes.as_ptr().addr() as u64;
+            Some(made.map(|registration| {
+                let remote = registration.remote();
+                assert_eq!(remote.address, start, "{remote:?}");
+                remote
+            }))
+        }
+
+        #[test]
+        fn a_key_is_asked_for_when_memory_is_enabled() {
+            let rules = RegistrationRules::of(&domain(MR_BASIC | MR_ENDPOINT, 8));
+            if let Some(remote) = registered(rules) {
+                assert_eq!(remote.map(|remote| remote.key), Ok(KEY));
+            }
+        }
+
+        #[test]
+        fn memory_without_a_key_is_refused_by_name() {
+            let rules = RegistrationRules::of(&domain(MR_BASIC, 8));
+            if let Some(remote) = registered(rules) {
+                let error = remote.expect_err("no key");
+                assert!(error.contains("does not say its key"), "{error}");
+            }
+        }
     }
 }

@@ -155,7 +155,7 @@ impl Ended {
     }
 }
 
-/// Runs a command to its end, or until `limit`; then it is ended.
+/// Runs a command to its end, or until `limit`, or four times that where a sanitizer watches; then it is ended.
 ///
 /// # Panics
 /// If it cannot be started.
@@ -183,6 +183,8 @@ pub fn run_with_input(command: &mut Command, input: impl Into<Stdio>, limit: Dur
     };
     let out = read(Box::new(child.stdout.take().expect("piped")));
     let err = read(Box::new(child.stderr.take().expect("piped")));
+    let is_watched = std::env::var_os("WEFT_TEST_SANITIZER").is_some();
+    let limit = if is_watched { 4 * limit } else { limit };
     let begun = Instant::now();
     let status = loop {
         match child.try_wait().expect("our own child") {

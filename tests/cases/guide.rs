@@ -1,9 +1,11 @@
 //! The commands of the user's guide (`docs/guide`) do what their page says: each page is a script.
 //!
 //! ```text
-//!   ```c NAME       a file of this name
+//!   ```c NAME, py   a file of this name
 //!   ```sh           commands that succeed
 //!   ```sh fails     commands that fail
+//!   ```sh mpi4py    commands that succeed where mpi4py is installed
+//!   ```text, rust   not for here: code in Rust is tested as documentation of the library
 //! ```
 #![allow(missing_docs)]
 
@@ -32,7 +34,10 @@ fn follow(page: &Path, folder: &Path) -> usize {
         let block = block.join("\n") + "\n";
         let (kind, rest) = kind.split_once(' ').unwrap_or((kind, ""));
         match kind {
-            "c" => fs::write(folder.join(rest), block).expect("written"),
+            "c" | "py" => fs::write(folder.join(rest), block).expect("written"),
+            "sh" if rest == "mpi4py" && !with_mpi4py() => {
+                println!("skipped, as mpi4py is not installed: {block}");
+            }
             "sh" => {
                 commands += 1;
                 let mut shell = Command::new("sh");
@@ -42,16 +47,23 @@ fn follow(page: &Path, folder: &Path) -> usize {
                 let well = ended.code() == Some(0);
                 assert_eq!(well, rest != "fails", "{page}: {block}{ended:?}");
             }
-            "text" => {}
+            "text" | "rust" | "rust,no_run" => {}
             other => panic!("{}: a block of kind '{other}'", page.display()),
         }
     }
     commands
 }
 
+/// Whether programs of Python can use MPI here.
+fn with_mpi4py() -> bool {
+    let mut python = Command::new("python3");
+    python.args(["-c", "import mpi4py"]);
+    python.output().is_ok_and(|output| output.status.success())
+}
+
 #[test]
 fn the_commands_of_the_guide_do_what_it_says() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/src");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide");
     let mut commands = 0;
     for page in fs::read_dir(&guide).expect("the guide") {
         let page = page.expect("a page").path();
@@ -64,8 +76,8 @@ fn the_commands_of_the_guide_do_what_it_says() {
 /// Each page is in the list of contents.
 #[test]
 fn the_guide_lists_its_pages() {
-    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/src");
-    let contents = fs::read_to_string(guide.join("SUMMARY.md")).expect("the list");
+    let guide = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide");
+    let contents = fs::read_to_string(guide.join("../SUMMARY.md")).expect("the list");
     for page in fs::read_dir(&guide).expect("the guide") {
         let name = page
             .expect("a page")
@@ -73,7 +85,7 @@ fn the_guide_lists_its_pages() {
             .into_string()
             .expect("text");
         assert!(
-            name == "SUMMARY.md" || contents.contains(&format!("({name})")),
+            contents.contains(&format!("(guide/{name})")),
             "{name} is not listed"
         );
     }

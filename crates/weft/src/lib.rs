@@ -36,3 +36,8 @@ pub use weft_fiber as fiber;
 pub mod net {
     pub use weft_net::socket::{Network, TcpStream, UdpSocket};
 }
+
+/// The page of the guide for Rust programs: its code is run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guide/rust.md")]
+mod guide {}

@@ -269,3 +269,35 @@ fn ranks_that_load_the_library_of_open_mpi_are_not_alone_in_silence() {
     assert_eq!(ended.err.matches(&said).count(), 1, "{ended:?}");
     assert_eq!(start("1").err, "", "one is right to be alone");
 }
+
+/// A program in Python has lines, and they are what is told: of the interpreter that the path has, and of others if they are named.
+#[test]
+fn lines_of_python_are_told() {
+    let others = std::env::var("WEFT_TEST_PYTHONS").unwrap_or_default();
+    let program = root().join("tests/programs/lines.py");
+    let said_by = |python: &str, mistake: &str| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", "2", python]).arg(&program).arg(mistake);
+        let ended = run(&mut command, Duration::from_secs(60));
+        assert_ne!(ended.code(), Some(0), "{python} {mistake}");
+        ended.err
+    };
+    for python in ["python3"].into_iter().chain(others.split_whitespace()) {
+        let said = said_by(python, "stuck");
+        for rank in 0..2 {
+            let line = format!("rank {rank}: MPI_Recv for a message from rank {}", 1 - rank);
+            let told = said.lines().find(|told| told.contains(&line));
+            let told = told.unwrap_or_else(|| panic!("{python}: {said}"));
+            assert!(
+                told.ends_with("at lines.py:14 (exchange)"),
+                "{python}: {told}"
+            );
+        }
+        let said = said_by(python, "wrong");
+        let place = said
+            .lines()
+            .find(|line| line.trim_start().starts_with("place"));
+        let place = place.unwrap_or_else(|| panic!("{python}: {said}"));
+        assert!(place.ends_with("lines.py:18 (send)"), "{python}: {place}");
+    }
+}

@@ -99,7 +99,7 @@
  *
  * run: 2 dup
  * exit: 16
- * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Comm_dup; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Finalize, rank 0 in MPI_Comm_dup; all ranks of a communicator must call the same collectives in the same order
  * says: rank 0 was in MPI_Comm_dup at deadlock-others.c:
  * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
@@ -112,27 +112,27 @@
  *
  * run: 2 create
  * exit: 16
- * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Comm_create; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Finalize, rank 0 in MPI_Comm_create; all ranks of a communicator must call the same collectives in the same order
  * says: rank 0 was in MPI_Comm_create at deadlock-others.c:
  * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 cart
  * exit: 16
- * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Cart_create; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Finalize, rank 0 in MPI_Cart_create; all ranks of a communicator must call the same collectives in the same order
  * says: rank 0 was in MPI_Cart_create at deadlock-others.c:
  * says: (missing) and is in MPI_Finalize at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 window
  * exit: 16
- * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_Win_allocate; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Finalize, rank 0 in MPI_Win_allocate; all ranks of a communicator must call the same collectives in the same order
  * says: rank 0 is in MPI_Win_allocate at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *
  * run: 2 open
  * exit: 16
- * says: rank 1 of MPI_COMM_WORLD is in MPI_Barrier, rank 0 in MPI_File_open; all ranks of a communicator must call the same collectives in the same order
+ * says: rank 1 of MPI_COMM_WORLD is in MPI_Finalize, rank 0 in MPI_File_open; all ranks of a communicator must call the same collectives in the same order
  * says: rank 0 is in MPI_File_open at deadlock-others.c:
  * says: rank 1 is in MPI_Finalize at deadlock-others.c:
  *

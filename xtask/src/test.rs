@@ -122,6 +122,15 @@ const STEPS: &[Step] = &[
             "cargo test --workspace --no-fail-fast",
         )
     },
+    Step::new("wheel", "cargo xtask wheel --check"),
+    Step {
+        // One alone, and the fewest that are neither a pair nor a power of two.
+        // On what users install, which is the installation of the other steps without its symbols. Half of its time it keeps one
+        // core busy: the compiler's, and one rank alone.
+        beside_others: true,
+        long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
+        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
+    },
     Step {
         // Its own folder, because another value of RUSTFLAGS builds everything anew.
         environment: &[
@@ -188,13 +197,6 @@ const STEPS: &[Step] = &[
     Step {
         possible: nightly::with_source,
         ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
-    },
-    Step::new("wheel", "cargo xtask wheel --check"),
-    Step {
-        // One alone, and the fewest that are neither a pair nor a power of two.
-        // On what users install, which is the installation of the other steps without its symbols.
-        long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
-        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
     },
     Step {
         // mpi4py as the registry has it; tests of programs in C show the same library at once.

@@ -8,8 +8,10 @@ use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer};
 
 use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
+use crate::engine::collective_note::CollectiveNote;
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
+use crate::engine::schedule::Schedule;
 use crate::engine::{Engines, Guard, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
@@ -268,7 +270,14 @@ impl Process {
         if self.lock().has_mismatch(world.context()) {
             return Ok(());
         }
-        match world.run(coll::barrier(&coll::Members::of(&world))?) {
+        // A barrier of its own: a rank that is still in one of the program, or in any other collective, is told where this
+        // one is.
+        let schedule = Schedule {
+            name: "MPI_Finalize",
+            note: CollectiveNote::FINALIZE,
+            ..coll::barrier(&coll::Members::of(&world))?
+        };
+        match world.run(schedule) {
             Err(error) if !self.is_prepared_for_losses() => Err(error),
             // Those that are left, or that have revoked the world, end without each other.
             _ => Ok(()),

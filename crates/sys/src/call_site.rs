@@ -7,12 +7,19 @@
 //!   program        main ── exchange ─┐  heat.c:17   ◀── the call site
 //!   this library                     └── MPI_Send ── … ── CallSite::of_caller
 //! ```
+//!
+//! Of a program in Python it is the line that the interpreter is in ([`python`]): the extension has called MPI, and says nothing to its user.
 
+mod python;
+
+use std::collections::HashSet;
 use std::ffi::c_void;
 use std::fmt;
 use std::ops::{ControlFlow, Range};
 use std::panic::Location;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use python::ScriptLine;
 
 /// Frames that are looked at: those of this library are fewer.
 const FRAMES: usize = 128;
@@ -27,6 +34,8 @@ enum Place {
     Return(usize),
     /// What the compiler knows.
     Known(&'static Location<'static>),
+    /// What the interpreter knows.
+    Script(&'static ScriptLine),
 }
 
 impl From<&'static Location<'static>> for CallSite {
@@ -47,7 +56,7 @@ impl CallSite {
     pub fn address(&self) -> Option<usize> {
         match self.0 {
             Place::Return(address) => Some(address),
-            Place::Known(_) => None,
+            Place::Known(_) | Place::Script(_) => None,
         }
     }
 
@@ -60,7 +69,7 @@ impl CallSite {
                     object_of(address).unwrap_or_else(|| ("?".to_owned(), address));
                 format!("{object}+{offset:#x}")
             }
-            Place::Known(_) => self.describe(),
+            Place::Known(_) | Place::Script(_) => self.describe(),
         }
     }
 
@@ -71,11 +80,41 @@ impl CallSite {
         entry_and_site().1
     }
 
-    /// Whether it is in the program itself, not in a library that it uses.
+    /// As [`of_caller`](Self::of_caller), but in Python the place in the extension: takes a microsecond there, too.
+    #[must_use]
+    pub fn of_return() -> Option<Self> {
+        unwind().1
+    }
+
+    /// The line of the interpreter that runs in this thread, if this place is in an extension.
+    fn in_script(self) -> Option<Self> {
+        static LINES: Mutex<Option<HashSet<&'static ScriptLine>>> = Mutex::new(None);
+        if self.is_in_program() {
+            return None;
+        }
+        let line = python::line_of_caller()?;
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = lines.get_or_insert_default();
+        // Kept for ever: there are no more than the program has lines.
+        let kept = match lines.get(&line) {
+            Some(kept) => *kept,
+            None => {
+                let kept: &'static ScriptLine = Box::leak(Box::new(line));
+                lines.insert(kept);
+                kept
+            }
+        };
+        Some(Self(Place::Script(kept)))
+    }
+
+    /// Whether it is in the program itself, not in a library that it uses. What a line of Python has called is in an extension, which
+    /// does things on its own as well.
     #[must_use]
     pub fn is_in_program(&self) -> bool {
-        let Place::Return(address) = self.0 else {
-            return true;
+        let address = match self.0 {
+            Place::Return(address) => address,
+            Place::Known(_) => return true,
+            Place::Script(_) => return false,
         };
         let mut found = false;
         each_object(|object| {
@@ -93,6 +132,10 @@ impl CallSite {
             Place::Return(address) => address,
             Place::Known(location) => {
                 return format!("{}:{}", file_name(location.file()), location.line());
+            }
+            Place::Script(line) => {
+                let file = file_name(&line.file);
+                return format!("{file}:{} ({})", line.line, line.function);
             }
         };
         let mut named = None;
@@ -167,6 +210,11 @@ impl EntryPoint {
 /// the stack. `None` as said of [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
 #[must_use]
 pub fn entry_and_site() -> (Option<EntryPoint>, Option<CallSite>) {
+    let (entry, site) = unwind();
+    (entry, site.map(|site| site.in_script().unwrap_or(site)))
+}
+
+fn unwind() -> (Option<EntryPoint>, Option<CallSite>) {
     let Some(own) = own_code() else {
         return (None, None);
     };

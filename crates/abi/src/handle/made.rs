@@ -28,10 +28,12 @@ pub struct Made {
 impl Made {
     /// By this function, and where the program is.
     pub fn here(call: &'static str) -> Self {
-        Self {
-            call,
-            place: CallSite::of_caller(),
-        }
+        // What an extension of Python has made is told by the mode alone that tells of libraries.
+        let place = match check::is_full() {
+            true => CallSite::of_caller(),
+            false => CallSite::of_return(),
+        };
+        Self { call, place }
     }
 
     /// Whether it was made by the code of the program itself, not by a library.

@@ -32,7 +32,7 @@ fn note_sleep(recorder: &Recorder, (slept, since): (u64, u64), awaited: Awaits) 
     }
     let (Some(area), Some(back)) = (
         recorder.here(),
-        CallSite::of_caller().and_then(|site| site.address()),
+        CallSite::of_return().and_then(|site| site.address()),
     ) else {
         return;
     };

@@ -259,7 +259,7 @@ impl Engine {
         let named = (-1, removed.context.context());
         self.core.raise(EventKind::CollectiveEnded, None, named, 0);
         if let Some(error) = &removed.error {
-            self.fabric.forget(removed.context.key());
+            self.fabric.forget(removed.context.key(removed.note));
             // It may have ended before anybody could look at it.
             if removed.mismatched
                 && is_mismatch(error)

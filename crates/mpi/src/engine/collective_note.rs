@@ -57,6 +57,9 @@ impl CollectiveNote {
     /// Says nothing.
     pub const NOTHING: Self = Self(0);
 
+    /// That ranks meet in `MPI_Finalize`, which is no barrier of the program.
+    pub(crate) const FINALIZE: Self = Self((COLLECTIVES.len() + AGREEMENTS.len() + 1) as u64);
+
     /// That of the call at this place in [`COLLECTIVES`].
     pub(crate) fn of(place: usize, root: usize, signature: SignatureCode) -> Self {
         let root = (root as u64 & 0xffff_ffff) << 16;
@@ -74,7 +77,7 @@ impl CollectiveNote {
 
     /// Whether members agree on something in this call, which then may leave it before others have come.
     pub(crate) fn is_agreement(self) -> bool {
-        usize::from(self.call()) > COLLECTIVES.len()
+        usize::from(self.call()) > COLLECTIVES.len() && self != Self::FINALIZE
     }
 
     /// The same with an operation; `None` stands for one of the program's.
@@ -187,6 +190,9 @@ impl CollectiveNote {
 
     /// The MPI call.
     pub(crate) fn name(self) -> &'static str {
+        if self == Self::FINALIZE {
+            return "MPI_Finalize";
+        }
         let place = usize::from(self.call()).wrapping_sub(1);
         let agreement = || AGREEMENTS.get(place.checked_sub(COLLECTIVES.len())?);
         let name = COLLECTIVES.get(place).or_else(agreement);
@@ -302,9 +308,12 @@ mod tests {
             assert_eq!(note.is_agreement(), AGREEMENTS.contains(name), "{name}");
             digests.push(note.digest().bits());
         }
+        assert_eq!(CollectiveNote::FINALIZE.name(), "MPI_Finalize");
+        assert!(!CollectiveNote::FINALIZE.is_agreement());
+        digests.push(CollectiveNote::FINALIZE.digest().bits());
         digests.sort_unstable();
         digests.dedup();
-        assert_eq!(digests.len(), names.len());
+        assert_eq!(digests.len(), names.len() + 1);
     }
 
     #[test]

@@ -177,7 +177,7 @@ impl Run {
 
     /// Sends a signal, now or when there is room.
     pub(super) fn signal(&mut self, fabric: &mut dyn Fabric, to: Peer) -> Result<()> {
-        if fabric.signal(to, self.context.key())? == Posted::Retry {
+        if fabric.signal(to, self.context.key(self.note()))? == Posted::Retry {
             self.unsent.push(to);
         }
         Ok(())
@@ -190,7 +190,7 @@ impl Run {
 
     /// Takes the signals that have come and sends those that there is room for.
     fn exchange_signals(&mut self, fabric: &mut dyn Fabric) {
-        let key = self.context.key();
+        let key = self.context.key(self.note());
         self.awaited
             .retain(|&from| !fabric.take_signals(from, key, 1));
         let mut error = None;
@@ -259,6 +259,7 @@ pub(super) struct Removed {
     pub request: RequestId,
     pub error: Option<Error>,
     pub context: CollectiveContext,
+    pub note: CollectiveNote,
     /// A transfer has got what does not belong to it.
     pub mismatched: bool,
     /// The schedule, if its drop may be the program's own code.
@@ -333,6 +334,7 @@ impl Runs {
             request: run.request,
             error: run.error,
             context: run.context,
+            note: run.note,
             mismatched: run.mismatched,
             schedule: calls_program.then_some(run.schedule),
         })

@@ -214,9 +214,15 @@ impl CollectiveContext {
         self.sequence
     }
 
-    /// Key of its signals.
-    pub(super) fn key(&self) -> SyncKey {
-        SyncKey(u64::from(self.context) << 32 | u64::from(self.sequence))
+    /// Key of its signals, which carry no note: those of `MPI_Finalize` have a key of their own, as if they were of a fourth
+    /// form, so that they do not end a barrier of the program.
+    pub(super) fn key(&self, note: CollectiveNote) -> SyncKey {
+        let form = if note == CollectiveNote::FINALIZE {
+            3
+        } else {
+            0
+        };
+        SyncKey(u64::from(self.context) << 32 | u64::from(self.sequence | form))
     }
 
     /// Tag of its messages.

@@ -1,0 +1,329 @@
+//! Line of a Python program: where the interpreter is that runs in the calling thread.
+//!
+//! Extensions of Python call MPI from C, and wait in it without the interpreter's lock; who asks may hold locks of its own. So the
+//! interpreter's lock is not taken, nothing of the interpreter is changed, and only the calling thread's own frames are read, which
+//! nobody else touches while it is here:
+//!
+//! | version of Python | by |
+//! |---|---|
+//! | to 3.8, 3.11, 3.12, and from 3.15 | the function by which it writes a traceback when it crashes |
+//! | 3.13 | the offsets of its structures that it shows to debuggers; read as memory of another process would be, so that a wrong one is an answer of nothing |
+//! | 3.9, 3.10, 3.14 | not known: no function is exported, and there are no such offsets, or others |
+
+use std::ffi::{CStr, c_int, c_void};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+
+use crate::attach::read_own;
+
+/// Frames that are looked at.
+const FRAMES: usize = 64;
+
+/// Characters of a name that are read.
+const NAME: usize = 4096;
+
+/// A line that the interpreter is in.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub(super) struct ScriptLine {
+    pub file: String,
+    pub line: u32,
+    pub function: String,
+}
+
+/// That of the calling thread. `None` if there is no interpreter, or none of its frames belongs to this thread.
+pub(super) fn line_of_caller() -> Option<ScriptLine> {
+    static INTERPRETER: OnceLock<Option<Interpreter>> = OnceLock::new();
+    let interpreter = INTERPRETER.get_or_init(Interpreter::find).as_ref()?;
+    // SAFETY: it may be called by any thread, at any time; after the end of the interpreter it answers null.
+    let thread = unsafe { (interpreter.this_thread)() };
+    if thread.is_null() {
+        return None;
+    }
+    match &interpreter.way {
+        Way::Dump(dump) => first_line(&dumped(*dump, thread).ok()?),
+        Way::Offsets(offsets) => offsets.line(thread as usize),
+    }
+}
+
+type ThisThread = unsafe extern "C" fn() -> *mut c_void;
+type Dump = unsafe extern "C" fn(c_int, *mut c_void);
+
+/// The interpreter of this process.
+struct Interpreter {
+    this_thread: ThisThread,
+    way: Way,
+}
+
+enum Way {
+    Dump(Dump),
+    Offsets(Offsets),
+}
+
+impl Interpreter {
+    fn find() -> Option<Self> {
+        let this_thread = symbol(c"PyGILState_GetThisThreadState")?;
+        let dump = symbol(c"_Py_DumpTraceback").or_else(|| symbol(c"PyUnstable_DumpTraceback"));
+        let way = match dump {
+            // SAFETY: the function has had this type in all versions that export it.
+            Some(dump) => Way::Dump(unsafe { std::mem::transmute::<*mut c_void, Dump>(dump) }),
+            None => Way::Offsets(Offsets::at(symbol(c"_PyRuntime")? as usize)?),
+        };
+        Some(Self {
+            // SAFETY: the function has this type in all versions of the interpreter.
+            this_thread: unsafe { std::mem::transmute::<*mut c_void, ThisThread>(this_thread) },
+            way,
+        })
+    }
+}
+
+/// What any object of the process exports by this name.
+fn symbol(name: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name ends; nothing is loaded by this.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// What the interpreter writes of a thread, less than a pipe holds: at most a hundred frames.
+fn dumped(dump: Dump, thread: *mut c_void) -> io::Result<String> {
+    let (mut reader, writer) = io::pipe()?;
+    // SAFETY: the thread is the caller, and its frames stay as they are until this returns. The function takes no lock and
+    // allocates nothing: it is made for signal handlers.
+    unsafe { dump(writer.as_raw_fd(), thread) };
+    drop(writer);
+    let mut text = Vec::new();
+    reader.read_to_end(&mut text)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The innermost frame of a traceback: `  File "heat.py", line 17 in exchange`.
+fn first_line(text: &str) -> Option<ScriptLine> {
+    text.lines().find_map(|line| {
+        let (file, rest) = line
+            .trim_start()
+            .strip_prefix("File \"")?
+            .split_once("\", line ")?;
+        let (number, function) = rest.split_once(" in ")?;
+        Some(ScriptLine {
+            file: file.to_owned(),
+            line: number.parse().ok()?,
+            function: function.to_owned(),
+        })
+    })
+}
+
+/// Where in the interpreter's structures things are, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct Offsets {
+    thread_frame: usize,
+    frame_previous: usize,
+    frame_executable: usize,
+    frame_instruction: usize,
+    frame_owner: usize,
+    code_file: usize,
+    code_function: usize,
+    code_lines: usize,
+    code_first_line: usize,
+    code_instructions: usize,
+    bytes_size: usize,
+    bytes_start: usize,
+    text_length: usize,
+    text_start: usize,
+}
+
+/// The version whose table of offsets is known: 3.13.
+const VERSION: u64 = 0x030d;
+
+// Where the words about a structure begin in that table.
+const THREAD: usize = 19;
+const FRAME: usize = 28;
+const CODE: usize = 34;
+const BYTES: usize = 64;
+const TEXT: usize = 67;
+
+/// The owner of a frame that is no function of the program, but stands for a call from C.
+const OF_C: u8 = 3;
+
+impl Offsets {
+    /// Reads the table at the beginning of the interpreter's state.
+    fn at(state: usize) -> Option<Self> {
+        let table = read_own(state, (TEXT + 4) * 8)?;
+        let words: Vec<u64> = table
+            .as_chunks::<8>()
+            .0
+            .iter()
+            .map(|word| u64::from_ne_bytes(*word))
+            .collect();
+        if !table.starts_with(b"xdebugpy") || words[1] >> 16 != VERSION {
+            return None;
+        }
+        let offset = |index: usize| usize::try_from(words[index]).ok().filter(|at| *at < 4096);
+        Some(Self {
+            thread_frame: offset(THREAD + 4)?,
+            frame_previous: offset(FRAME + 1)?,
+            frame_executable: offset(FRAME + 2)?,
+            frame_instruction: offset(FRAME + 3)?,
+            frame_owner: offset(FRAME + 5)?,
+            code_file: offset(CODE + 1)?,
+            code_function: offset(CODE + 3)?,
+            code_lines: offset(CODE + 4)?,
+            code_first_line: offset(CODE + 5)?,
+            code_instructions: offset(CODE + 9)?,
+            bytes_size: offset(BYTES + 1)?,
+            bytes_start: offset(BYTES + 2)?,
+            text_length: offset(TEXT + 2)?,
+            text_start: offset(TEXT + 3)?,
+        })
+    }
+
+    /// The innermost frame of a thread that is a function of the program.
+    fn line(&self, thread: usize) -> Option<ScriptLine> {
+        let mut frame = word(thread + self.thread_frame)?;
+        for _ in 0..FRAMES {
+            if frame == 0 {
+                return None;
+            }
+            let owner = *read_own(frame + self.frame_owner, 1)?.first()?;
+            if owner != OF_C {
+                return self.line_of(frame);
+            }
+            frame = word(frame + self.frame_previous)?;
+        }
+        None
+    }
+
+    fn line_of(&self, frame: usize) -> Option<ScriptLine> {
+        let code = word(frame + self.frame_executable)?;
+        let next = word(frame + self.frame_instruction)?;
+        let instruction = next.checked_sub(code + self.code_instructions)?;
+        let first = read_own(code + self.code_first_line, 4)?;
+        let first = i32::from_ne_bytes(first.try_into().ok()?);
+        let lines = word(code + self.code_lines)?;
+        let length = word(lines + self.bytes_size)?;
+        let lines = read_own(lines + self.bytes_start, length.min(1 << 20))?;
+        Some(ScriptLine {
+            file: self.text(word(code + self.code_file)?)?,
+            line: u32::try_from(line_at(&lines, first, instruction)?).ok()?,
+            function: self.text(word(code + self.code_function)?)?,
+        })
+    }
+
+    /// A string of the interpreter that has characters of ASCII alone, as names of files and functions mostly have.
+    fn text(&self, object: usize) -> Option<String> {
+        let length = word(object + self.text_length)?.min(NAME);
+        let text = read_own(object + self.text_start, length)?;
+        // Others have something else there.
+        let is_text = text
+            .iter()
+            .all(|byte| byte.is_ascii_graphic() || *byte == b' ');
+        is_text.then(|| String::from_utf8(text).ok()).flatten()
+    }
+}
+
+fn word(address: usize) -> Option<usize> {
+    let bytes = read_own(address, size_of::<usize>())?;
+    Some(usize::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// The line of the instruction at this byte, by the location table of its function (`co_linetable`, as versions from 3.11 have it).
+/// Each entry says how many units of two bytes of code it is about, and how far its line is from the one before.
+fn line_at(table: &[u8], first: i32, instruction: usize) -> Option<i32> {
+    let mut bytes = table.iter().copied();
+    let (mut line, mut end) = (first, 0);
+    while let Some(head) = bytes.next() {
+        end += (usize::from(head & 7) + 1) * 2;
+        let form = head >> 3 & 15;
+        let (change, rest) = match form {
+            15 => (None, 0),
+            14 => (Some(signed(&mut bytes)?), 0),
+            13 => (Some(signed(&mut bytes)?), 0),
+            10..=12 => (Some(i32::from(form) - 10), 2),
+            _ => (Some(0), 1),
+        };
+        if form == 14 {
+            for _ in 0..3 {
+                unsigned(&mut bytes)?;
+            }
+        }
+        for _ in 0..rest {
+            bytes.next()?;
+        }
+        line += change.unwrap_or(0);
+        if instruction < end {
+            return change.map(|_| line);
+        }
+    }
+    None
+}
+
+/// A number in pieces of six bits, the lowest first.
+fn unsigned(bytes: &mut impl Iterator<Item = u8>) -> Option<u32> {
+    let (mut number, mut shift) = (0, 0);
+    loop {
+        let byte = bytes.next()?;
+        number |= u32::from(byte & 63).checked_shl(shift)?;
+        if byte & 64 == 0 {
+            return Some(number);
+        }
+        shift += 6;
+    }
+}
+
+/// Such a number whose lowest bit is the sign.
+fn signed(bytes: &mut impl Iterator<Item = u8>) -> Option<i32> {
+    let number = unsigned(bytes)?;
+    let size = i32::try_from(number >> 1).ok()?;
+    Some(if number & 1 == 1 { -size } else { size })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_frame_of_a_traceback() {
+        let text = "Stack (most recent call first):\n  File \"/a b/heat.py\", line 17 in exchange\n  File \"m.py\", line 3 in <module>\n";
+        let line = first_line(text).expect("a line");
+        assert_eq!((&*line.file, line.line), ("/a b/heat.py", 17));
+        assert_eq!(line.function, "exchange");
+        assert_eq!(
+            first_line("Stack (most recent call first):\n  <no Python frame>\n"),
+            None
+        );
+    }
+
+    /// The table of `def f():` on line 1 with calls on lines 2 and 4, and one of each form.
+    #[test]
+    fn a_location_table() {
+        // 2 units, line + 0, short form; 1 unit, line + 1 with two columns; 1 unit, no line; 4 units, line + 2 without columns;
+        // 1 unit, line - 1 in the long form.
+        let table = [
+            0x80 | 1,
+            0x11,
+            0x80 | 11 << 3,
+            1,
+            2,
+            0x80 | 15 << 3,
+            0x80 | 13 << 3 | 3,
+            4,
+            0x80 | 14 << 3,
+            3,
+            0,
+            5,
+            64 | 1,
+            1,
+        ];
+        let lines = [1, 1, 2, -1, 4, 4, 4, 4, 3];
+        for (unit, expected) in lines.into_iter().enumerate() {
+            let found = line_at(&table, 1, unit * 2);
+            assert_eq!(found, (expected > 0).then_some(expected), "unit {unit}");
+        }
+        assert_eq!(line_at(&table, 1, 18), None);
+        assert_eq!(line_at(&[0x80 | 14 << 3, 64], 1, 0), None, "cut off");
+    }
+
+    #[test]
+    fn without_python_there_is_no_line() {
+        assert_eq!(line_of_caller(), None);
+    }
+}

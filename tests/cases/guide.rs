@@ -57,7 +57,8 @@ fn follow(page: &Path, folder: &Path) -> usize {
 /// Whether programs of Python can use MPI here.
 fn with_mpi4py() -> bool {
     let mut python = Command::new("python3");
-    python.args(["-c", "import mpi4py"]);
+    // Isolated: the folder of its tests, beside this file, has that name, too.
+    python.args(["-I", "-c", "import mpi4py"]);
     python.output().is_ok_and(|output| output.status.success())
 }
 

@@ -218,7 +218,7 @@ pub struct AdoptedHosts {
 #[derive(Debug)]
 pub enum Takeover {
     /// Its ranks are on this host.
-    ThisHost(AdoptedJob),
+    ThisHost(Box<AdoptedJob>),
     /// They are on several.
     SeveralHosts(AdoptedHosts),
 }
@@ -325,7 +325,7 @@ fn adopt() -> io::Result<u8> {
                 worlds,
                 others,
             };
-            job::run_adopted(&plan, Takeover::ThisHost(job))
+            job::run_adopted(&plan, Takeover::ThisHost(Box::new(job)))
         }
         Parts::Head { key, .. } => {
             let hosts = AdoptedHosts { control, key };

@@ -24,8 +24,11 @@ use crate::worlds::Worlds;
 /// What to do instead.
 const REMEDY: &str = "start the program by Weft's own mpiexec";
 
-/// Answers what the launcher's store has of a rank under a name.
-struct GetValue(Box<dyn Fn(u32, &str) -> Option<Vec<u8>> + Send + Sync>);
+/// Answers what a rank has put under a name.
+type Get = dyn Fn(u32, &str) -> Option<Vec<u8>> + Send + Sync;
+
+/// The launcher's store.
+struct GetValue(Box<Get>);
 
 impl fmt::Debug for GetValue {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -134,7 +134,7 @@ impl<'a> Job<'a> {
         let hosts: Box<dyn RankHosts + 'a> = match (&plan.allocation, adopted) {
             // Their own launcher has the outputs of those that were there before.
             (_, Some(Takeover::SeveralHosts(hosts))) => Box::new(RemoteHosts::adopt(plan, hosts)?),
-            (_, Some(Takeover::ThisHost(job))) => Box::new(LocalHost::adopt(plan, job)?),
+            (_, Some(Takeover::ThisHost(job))) => Box::new(LocalHost::adopt(plan, *job)?),
             (Allocation::ThisHost, None) => Box::new(LocalHost::prepare(plan)?),
             (
                 Allocation::Started { .. } | Allocation::Joined { .. } | Allocation::Adopted,

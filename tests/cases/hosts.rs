@@ -4,9 +4,10 @@
 #[path = "../launch/network.rs"]
 mod network;
 
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use network::Network;
 use weft_tests::{PROGRAMS, build, installation, passes, processes_of, root, run, scratch};
@@ -113,6 +114,173 @@ fn spawning_under_hydra_over_tcp_is_refused() {
     let heard = std::fs::read_to_string(&heard).expect("the ranks have written");
     for said in ["MPI_ERR_SPAWN", "WEFT_FABRIC=tcp"] {
         assert!(heard.contains(said), "{heard} {ended:?}");
+    }
+}
+
+/// Waits until nothing runs on any host of a network, and says what does if that takes long.
+fn nothing_is_left_on(network: &Network, of: &str) {
+    let begun = Instant::now();
+    loop {
+        let on = |host: &String| {
+            let left = Command::new("ip").args(["netns", "pids", host]).output();
+            String::from_utf8_lossy(&left.expect("ip").stdout).into_owned()
+        };
+        let left: String = network.hosts.iter().map(on).collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(20), "{of}: {left}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Each host gets a launcher of ours when one is needed, by whichever rank, and nothing is left of them.
+#[test]
+fn processes_that_start_others_under_hydra_on_several_hosts() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    for (count, each) in [(2, 1), (2, 2), (3, 2)] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        for (name, argument) in [
+            ("spawn", ""),
+            ("spawn", "20"),
+            ("ports", ""),
+            ("spawn_beginnings", ""),
+        ] {
+            // Its ranks 0 and 1 also meet by loopback.
+            if name == "ports" && each == 1 {
+                continue;
+            }
+            let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+            let mut start = network.hydra(&hydra, each);
+            start.arg(&program);
+            let argument = (!argument.is_empty()).then_some(argument);
+            let ended = run(start.args(argument), LIMIT);
+            ended.expect_success();
+            let ok = format!("{name}: ok with {} rank", count * each);
+            assert!(ended.out.contains(&ok), "{ended:?}");
+            nothing_is_left_on(&network, name);
+        }
+    }
+}
+
+/// Ranks that compute, or sleep, outside of MPI hold nobody up; nor do all of them that ask at the same moment.
+#[test]
+fn processes_are_started_past_ranks_outside_of_mpi_under_hydra() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let Some(network) = Network::new(3) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_away.c", &["-pthread"]);
+    for each in [1, 2] {
+        let done = network.file(&format!("done{each}"));
+        let mut start = network.hydra(&hydra, each);
+        let ended = run(start.arg(&program).arg(&done), LIMIT);
+        ended.expect_success();
+        assert!(ended.out.contains("spawn_away: ok with"), "{ended:?}");
+        nothing_is_left_on(&network, "spawn_away");
+    }
+}
+
+/// The names of hosts are those that the system there has.
+#[test]
+fn on_hosts_that_are_named_under_hydra() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let Some(network) = Network::new(3) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_hosts.c", &["-pthread"]);
+    let mut start = network.hydra_on_named(&hydra, 1);
+    let ended = run(start.arg(&program).args(&network.hosts), LIMIT);
+    ended.expect_success();
+    assert!(ended.out.contains(": ok with 3 ranks"), "{ended:?}");
+    nothing_is_left_on(&network, "spawn_hosts");
+}
+
+/// As on one host; nothing is left on any.
+#[test]
+fn who_dies_with_whom_under_hydra_on_two_hosts() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    for each in [1, 2] {
+        for (what, well, said) in [
+            ("connected", false, ""),
+            ("independent", true, "the job goes on without its world"),
+            (
+                "aborting",
+                true,
+                "called MPI_Abort with code 7; the job goes on",
+            ),
+            ("killed", false, ""),
+            ("without", false, ""),
+        ] {
+            let mut command = network.hydra(&hydra, each);
+            let ended = run(command.arg(&program).arg(what), LIMIT);
+            assert_eq!(ended.code() == Some(0), well, "{what}: {ended:?}");
+            assert!(ended.err.contains(said), "{what}: {ended:?}");
+            nothing_is_left_on(&network, what);
+        }
+    }
+}
+
+/// Whichever launcher is killed, of ours or theirs, on whichever host.
+#[test]
+fn nothing_is_left_when_a_launcher_is_killed_under_hydra() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/spawn_deaths.c", &["-pthread"]);
+    let launchers = |host: usize| -> Vec<u32> {
+        let all = std::fs::read_dir("/proc").expect("mounted").flatten();
+        let numbers = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        let is_ours = |process: &u32| {
+            let words = std::fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).into_owned();
+            words.contains("adopt\0--detached") && network.host_of(*process) == Some(host)
+        };
+        numbers.filter(is_ours).collect()
+    };
+    // On the first host there are the head and an agent, on the other one an agent; each is a pair.
+    let victims: [(usize, usize); 6] = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)];
+    for victim in victims.map(Some).into_iter().chain([None]) {
+        let mut command = network.hydra(&hydra, 1);
+        command.arg(&program).arg("waiting");
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut running = command.stderr(Stdio::null()).spawn().expect("starts");
+        let mut out = BufReader::new(running.stdout.take().expect("piped"));
+        for _ in 0..2 {
+            let mut line = String::new();
+            out.read_line(&mut line).expect("readable");
+            assert_eq!(line, "waiting\n", "{victim:?}");
+        }
+        let found = [0, 1].map(launchers);
+        assert_eq!(found.each_ref().map(Vec::len), [4, 2], "{found:?}");
+        let process = match victim {
+            Some((host, index)) => found[host][index],
+            None => running.id(),
+        };
+        let kill = Command::new("kill")
+            .args(["-9", &process.to_string()])
+            .status();
+        assert!(kill.expect("kill").success());
+        let status = running.wait().expect("ours");
+        assert!(!status.success(), "{victim:?}: {status}");
+        nothing_is_left_on(&network, &format!("{victim:?}"));
     }
 }
 

@@ -67,6 +67,7 @@ impl Hostile {
             host: "hostile".into(),
             ranks: 2,
             program: false,
+            adopted: Vec::new(),
         }));
     }
 
@@ -163,6 +164,7 @@ fn what_an_agent_forges_ends_the_job_and_names_it() {
                 host: "another".into(),
                 ranks: 1,
                 program: true,
+                adopted: Vec::new(),
             })],
             "twice who it is",
         ),

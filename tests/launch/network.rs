@@ -35,6 +35,9 @@ pub fn hydra(target: &Path) -> Option<PathBuf> {
 
 /// By which Hydra reaches a host: the namespace of that name.
 const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+/// … where the system has that name as well.
+const REACH_NAMED: &str = "#!/bin/sh\nhost=$1; shift\n\
+    exec ip netns exec $host unshare --uts sh -c \"echo $host > /proc/sys/kernel/hostname; $*\"\n";
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -124,10 +127,19 @@ impl Network {
 
     /// The launcher of MPICH on the first host, which is to start so many ranks on each.
     pub fn hydra(&self, launcher: &Path, each: usize) -> Command {
-        let reach = self.file("reach");
+        self.hydra_by(("reach", REACH), launcher, each)
+    }
+
+    /// … on hosts whose system has the name of the host.
+    pub fn hydra_on_named(&self, launcher: &Path, each: usize) -> Command {
+        self.hydra_by(("reach-named", REACH_NAMED), launcher, each)
+    }
+
+    fn hydra_by(&self, (name, reach_by): (&str, &str), launcher: &Path, each: usize) -> Command {
+        let reach = self.file(name);
         // Written once: nobody can start what somebody holds open to write.
         if !reach.exists() {
-            std::fs::write(&reach, REACH).expect("writes");
+            std::fs::write(&reach, reach_by).expect("writes");
             std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
         }
         let mut command = self.on(0, &launcher.to_string_lossy());

@@ -6,11 +6,15 @@
 //!        │                                                                          pidfd ──► its end is seen
 //!        └── memory, lifeline, ports and names, over the socket that is the standard input;
 //!            of one rank of several also the socket at which the others come, and a pipe that closes with the last of them
+//!
+//!   on several hosts (by calls: bootstrap::calls)
+//!   rank 0 ────────────────── weft adopt ──► the head: listens, waits for an agent of each host, decides
+//!   the lowest of each host ── weft adopt ──► an agent: joins the head, has the ranks of its host as above
 //! ```
 //!
 //! Whoever dies: the launcher sees the end of the process by a handle, and ends all that belongs to the job unless MPI was
 //! finalised. The end of the launcher ends the process by its lifeline. The launcher is no child of the process, which
-//! may wait for children of its own.
+//! may wait for children of its own. Head and agents lose each other as in any job on several hosts.
 
 use std::env;
 use std::ffi::OsStr;
@@ -24,9 +28,14 @@ use weft_secure::Key;
 use weft_sys::passing;
 use weft_sys::process::{self, ProcessHandle};
 
+use crate::bootstrap::Names;
 use crate::control::{ANSWER, Answer};
+use crate::exchange::PublishedValue;
+use crate::hosts::join;
 use crate::hosts::message::{RELEASE, decode, encode};
-use crate::options::{CommandLine, OnDeadlock, ProgramLine};
+use crate::hosts::way_in;
+use crate::mapping::Allocation;
+use crate::options::{CommandLine, Input, OnDeadlock, ProgramLine};
 use crate::worlds::Worlds;
 use crate::{job, plan};
 
@@ -34,39 +43,100 @@ use crate::{job, plan};
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Adoption {
     release: u32,
-    worlds: Worlds,
-    /// Which rank it is, of how many that another launcher has started on this host.
-    rank: u32,
-    ranks: u32,
-    /// What the other ranks show, as text; `None` if there cannot be any.
-    key: Option<String>,
+    role: Role,
+}
+
+/// What the launcher is to be.
+#[derive(Debug, Serialize, Deserialize)]
+enum Role {
+    /// The launcher of a job on one host.
+    Job {
+        worlds: Worlds,
+        /// Which rank the process is, of how many that another launcher has started on this host.
+        rank: u32,
+        ranks: u32,
+        /// What the other ranks show, as text; `None` if there cannot be any.
+        key: Option<String>,
+    },
+    /// The head of a job on several hosts, of so many ranks, which has none itself.
+    Head {
+        ranks: u32,
+        /// What agents prove, as text.
+        key: String,
+    },
+    /// The agent of a host of such a job.
+    Agent(AgentRole),
+}
+
+/// What an agent is to know before it joins.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AgentRole {
+    /// The ranks of its host, ascending.
+    pub ranks: Vec<u32>,
+    /// Which of them has started it.
+    pub rank: u32,
+    /// What the other ranks show, and it proves to the head, as text.
+    pub key: String,
+    /// Where the head listens, as [`way_in`] writes it.
+    pub head: String,
+    /// How many processes are expected to be useful in all.
+    pub universe: u32,
+    /// How many messages follow with the values that its ranks have published.
+    pub portions: u32,
 }
 
 impl Adoption {
+    fn new(role: Role) -> Self {
+        let release = RELEASE;
+        Self { release, role }
+    }
+
     /// Of a program that nobody started as a rank, with these ports and names.
     pub fn of_program(worlds: Worlds) -> Self {
-        Self {
-            release: RELEASE,
+        Self::new(Role::Job {
             worlds,
             rank: 0,
             ranks: 1,
             key: None,
-        }
+        })
     }
 
     /// Of a rank of another launcher, whose other ranks come later and show this key.
     pub fn of_rank(worlds: Worlds, rank: u32, ranks: u32, key: &Key) -> Self {
-        Self {
+        Self::new(Role::Job {
+            worlds,
             rank,
             ranks,
             key: Some(key.to_text()),
-            ..Self::of_program(worlds)
-        }
+        })
+    }
+
+    /// Of a job on several hosts, by the head.
+    pub fn of_hosts(ranks: u32, key: &Key) -> Self {
+        Self::new(Role::Head {
+            ranks,
+            key: key.to_text(),
+        })
+    }
+
+    /// Of a host of such a job, by an agent.
+    pub fn of_host(role: AgentRole) -> Self {
+        Self::new(Role::Agent(role))
     }
 
     /// As it goes over the socket.
-    pub fn encode(&self) -> Vec<u8> {
-        encode(self)
+    ///
+    /// # Errors
+    /// If it is more than goes there.
+    pub fn encode(&self) -> Result<Vec<u8>, String> {
+        let bytes = encode(self);
+        match bytes.len() {
+            0..=ANSWER => Ok(bytes),
+            length => Err(format!(
+                "{length} bytes of ports, names and ranks are there, more than a launcher takes over ({ANSWER}); close ports that are \
+                 not needed"
+            )),
+        }
     }
 }
 
@@ -110,6 +180,47 @@ pub struct OtherRanks {
     pub key: Key,
     /// Closes when all ranks of the host have ended.
     pub ends: OwnedFd,
+}
+
+/// A host whose ranks were not started by its launcher, in a job on several hosts.
+#[derive(Debug)]
+pub struct AdoptedHost {
+    /// Its ranks, ascending.
+    pub ranks: Vec<u32>,
+    /// Who has asked for the launcher.
+    pub first: AdoptedProcess,
+    /// The memory that its ranks share.
+    pub memory: OwnedFd,
+    /// The other ranks.
+    pub others: OtherRanks,
+    /// What its ranks have published: later processes reach them by it.
+    pub values: Vec<PublishedValue>,
+}
+
+impl AdoptedHost {
+    /// It is not taken over after all, and its ranks go on as before.
+    pub fn refuse(self, reason: String) {
+        let answer = Answer::Refused { reason }.encode();
+        let _ = passing::send(&self.first.control, &answer, &[]);
+    }
+}
+
+/// A job on several hosts that was not started by its launcher.
+#[derive(Debug)]
+pub struct AdoptedHosts {
+    /// To whoever has asked for the head.
+    pub control: OwnedFd,
+    /// What agents prove.
+    pub key: Key,
+}
+
+/// A job that was there before its launcher.
+#[derive(Debug)]
+pub enum Takeover {
+    /// Its ranks are on this host.
+    ThisHost(Box<AdoptedJob>),
+    /// They are on several.
+    SeveralHosts(AdoptedHosts),
 }
 
 /// The name of the command.
@@ -176,57 +287,156 @@ fn adopt() -> io::Result<u8> {
     };
     let adoption: Option<Adoption> = decode(&bytes[..count]);
     let adoption = adoption.filter(|adoption| adoption.release == RELEASE);
-    let parts = adoption.and_then(|adoption| parts(adoption, descriptors));
-    let Some((adoption, memory, lifeline, others)) = parts else {
+    let role = adoption.map(|adoption| adoption.role);
+    if role.is_some() && passing::peer_credentials(&control)?.user != process::user() {
+        return Err(refuse("the launcher runs as another user than the program"));
+    }
+    let parts = role.and_then(|role| Parts::of(role, descriptors));
+    let Some(parts) = parts else {
         return Err(refuse(
             "the launcher and the library are of different releases of Weft",
         ));
     };
-    if passing::peer_credentials(&control)?.user != process::user() {
-        return Err(refuse("the launcher runs as another user than the program"));
-    }
     let owner = passing::peer_process(&control)?;
     let program = std::fs::read_link(format!("/proc/{}/exe", owner.id()));
     let program = program.unwrap_or_else(|_| PathBuf::from("/proc/self/exe"));
-    let plan = match plan_for(&program, adoption.ranks) {
+    let plan = match plan_for(&program, &parts) {
         Ok(plan) => plan,
         Err(error) => return Err(refuse(&error.to_string())),
     };
-    let job = AdoptedJob {
-        first: AdoptedProcess {
-            process: owner,
-            rank: adoption.rank,
-            control,
-            lifeline,
-        },
-        memory,
-        worlds: adoption.worlds,
-        others,
+    let adopt = |rank, lifeline, control| AdoptedProcess {
+        process: owner,
+        rank,
+        control,
+        lifeline,
     };
-    job::run_adopted(&plan, job)
+    match parts {
+        Parts::Job {
+            worlds,
+            rank,
+            memory,
+            lifeline,
+            others,
+            ..
+        } => {
+            let job = AdoptedJob {
+                first: adopt(rank, lifeline, control),
+                memory,
+                worlds,
+                others,
+            };
+            job::run_adopted(&plan, Takeover::ThisHost(Box::new(job)))
+        }
+        Parts::Head { key, .. } => {
+            let hosts = AdoptedHosts { control, key };
+            job::run_adopted(&plan, Takeover::SeveralHosts(hosts))
+        }
+        Parts::Agent {
+            role,
+            memory,
+            lifeline,
+            others,
+        } => {
+            let mut values = Vec::new();
+            for _ in 0..role.portions {
+                let (count, _) = passing::receive(&control, &mut bytes)?;
+                let portion: Option<Vec<PublishedValue>> = decode(&bytes[..count]);
+                values.extend(portion.ok_or_else(|| io::Error::other("the program is gone"))?);
+            }
+            let host = AdoptedHost {
+                values,
+                first: adopt(role.rank, lifeline, control),
+                ranks: role.ranks,
+                memory,
+                others,
+            };
+            let own = plan.programs.into_iter().next();
+            join::join_adopted(&role.head, host, own)
+        }
+    }
 }
 
-/// What came along, if it is what belongs to such a process: its memory, its lifeline, and what the other ranks need.
-fn parts(
-    adoption: Adoption,
-    descriptors: Vec<OwnedFd>,
-) -> Option<(Adoption, OwnedFd, OwnedFd, Option<OtherRanks>)> {
-    let mut descriptors = descriptors.into_iter();
-    let (memory, lifeline) = (descriptors.next()?, descriptors.next()?);
-    let others = match &adoption.key {
-        None => None,
-        Some(key) => Some(OtherRanks {
-            key: key.parse().ok()?,
-            listener: descriptors.next()?,
-            ends: descriptors.next()?,
-        }),
-    };
-    let fits = adoption.rank < adoption.ranks && adoption.ranks <= weft_fabric_shm::MAX_RANKS;
-    (fits && descriptors.next().is_none()).then_some((adoption, memory, lifeline, others))
+/// What a process has handed over, if it belongs together.
+#[derive(Debug)]
+enum Parts {
+    Job {
+        worlds: Worlds,
+        rank: u32,
+        ranks: u32,
+        memory: OwnedFd,
+        lifeline: OwnedFd,
+        others: Option<OtherRanks>,
+    },
+    Head {
+        ranks: u32,
+        key: Key,
+    },
+    Agent {
+        role: AgentRole,
+        memory: OwnedFd,
+        lifeline: OwnedFd,
+        others: OtherRanks,
+    },
+}
+
+impl Parts {
+    fn of(role: Role, descriptors: Vec<OwnedFd>) -> Option<Self> {
+        let most = weft_fabric_shm::MAX_RANKS;
+        let mut descriptors = descriptors.into_iter();
+        let mut take = || descriptors.next();
+        let others = |key: &str, take: &mut dyn FnMut() -> Option<OwnedFd>| {
+            Some(OtherRanks {
+                key: key.parse().ok()?,
+                listener: take()?,
+                ends: take()?,
+            })
+        };
+        let parts = match role {
+            Role::Job {
+                worlds,
+                rank,
+                ranks,
+                key,
+            } if rank < ranks && ranks <= most => {
+                let (memory, lifeline) = (take()?, take()?);
+                let others = match key {
+                    None => None,
+                    Some(key) => Some(others(&key, &mut take)?),
+                };
+                Self::Job {
+                    worlds,
+                    rank,
+                    ranks,
+                    memory,
+                    lifeline,
+                    others,
+                }
+            }
+            Role::Head { ranks, key } if (1..=most).contains(&ranks) => Self::Head {
+                ranks,
+                key: key.parse().ok()?,
+            },
+            Role::Agent(role)
+                if role.ranks.is_sorted_by(|one, other| one < other)
+                    && role.ranks.contains(&role.rank)
+                    && way_in::parse(&role.head).is_some() =>
+            {
+                let (memory, lifeline) = (take()?, take()?);
+                Self::Agent {
+                    memory,
+                    lifeline,
+                    others: others(&role.key, &mut take)?,
+                    role,
+                }
+            }
+            Role::Job { .. } | Role::Head { .. } | Role::Agent(_) => return None,
+        };
+        take().is_none().then_some(parts)
+    }
 }
 
 /// The job of such a program: what it starts has our environment, which is its own.
-fn plan_for(program: &Path, ranks: u32) -> Result<plan::Plan, plan::PlanError> {
+fn plan_for(program: &Path, parts: &Parts) -> Result<plan::Plan, plan::PlanError> {
     let line = |program: &Path| CommandLine {
         programs: vec![ProgramLine {
             words: vec![program.into()],
@@ -238,10 +448,27 @@ fn plan_for(program: &Path, ranks: u32) -> Result<plan::Plan, plan::PlanError> {
     // The file of a program that runs may have been removed meanwhile.
     let plan = plan::make(line(program)).or_else(|_| plan::make(line(Path::new("/proc/self/exe"))));
     plan.map(|mut plan| {
+        let ranks = match parts {
+            Parts::Job { ranks, .. } | Parts::Head { ranks, .. } => *ranks,
+            Parts::Agent { .. } => 1,
+        };
         for program in &mut plan.programs {
-            // The first processes are there, and share memory with those that they start.
-            program.environment.remove(OsStr::new("WEFT_FABRIC"));
             program.ranks = ranks;
+            let environment = &mut program.environment;
+            match parts {
+                // The first processes are there, and share memory with those that they start.
+                Parts::Job { .. } => drop(environment.remove(OsStr::new("WEFT_FABRIC"))),
+                // As the first processes have been told: how they reach those of their host depends on it.
+                Parts::Agent { role, .. } => {
+                    let universe = role.universe.to_string();
+                    environment.insert(Names::UNIVERSE.into(), universe.into());
+                }
+                Parts::Head { .. } => {
+                    plan.allocation = Allocation::Adopted;
+                    // Our standard input is the way to who has asked.
+                    plan.input = Input::Nobody;
+                }
+            }
         }
         plan.universe = plan::universe(ranks);
         if ranks > 1 {
@@ -267,25 +494,48 @@ mod tests {
         let worlds = || Worlds::new(3, 8);
         let key = Key::random().expect("random");
         let rank = |rank| Adoption::of_rank(worlds(), rank, 3, &key);
-        let others = |found: Option<(_, _, _, Option<OtherRanks>)>| {
-            found.map(|(.., others)| others.is_some())
-        };
         let alone = || Adoption::of_program(worlds());
-        for (adoption, descriptors, expected) in [
-            (alone(), 2, Some(false)),
-            (alone(), 1, None),
-            (alone(), 4, None),
-            (rank(2), 4, Some(true)),
-            (rank(2), 2, None),
-            (rank(2), 5, None),
-            (rank(3), 4, None),
+        let agent = |ranks: &[u32], rank, head: &str| {
+            Adoption::of_host(AgentRole {
+                ranks: ranks.to_vec(),
+                rank,
+                key: key.to_text(),
+                head: head.into(),
+                universe: 3,
+                portions: 0,
+            })
+        };
+        let head = "4000,10.0.0.1";
+        for (adoption, descriptors, belongs) in [
+            (alone(), 2, true),
+            (alone(), 1, false),
+            (alone(), 4, false),
+            (rank(2), 4, true),
+            (rank(2), 2, false),
+            (rank(2), 5, false),
+            (rank(3), 4, false),
+            (Adoption::of_hosts(3, &key), 0, true),
+            (Adoption::of_hosts(3, &key), 1, false),
+            (Adoption::of_hosts(0, &key), 0, false),
+            (agent(&[1, 2], 1, head), 4, true),
+            (agent(&[1, 2], 1, head), 3, false),
+            (agent(&[1, 2], 0, head), 4, false),
+            (agent(&[2, 1], 1, head), 4, false),
+            (agent(&[1, 2], 1, "nowhere"), 4, false),
         ] {
-            let found: Option<(Adoption, OwnedFd, OwnedFd, Option<OtherRanks>)> =
-                parts(adoption, some(descriptors));
-            assert_eq!(others(found), expected, "{descriptors}");
+            let text = format!("{adoption:?} with {descriptors}");
+            let found = Parts::of(adoption.role, some(descriptors));
+            assert_eq!(found.is_some(), belongs, "{text}");
         }
-        let mut broken = rank(1);
-        broken.key = Some("no key".into());
-        assert!(parts(broken, some(4)).is_none());
+        let Role::Job { worlds, rank, .. } = rank(1).role else {
+            panic!("of a rank");
+        };
+        let broken = Role::Job {
+            worlds,
+            rank,
+            ranks: 3,
+            key: Some("no key".into()),
+        };
+        assert!(Parts::of(broken, some(4)).is_none());
     }
 }

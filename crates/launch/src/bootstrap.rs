@@ -15,7 +15,8 @@
 //! for scripts to read (`PMI_RANK` and its kin): they are looked at by nobody here.
 //!
 //! Under a launcher that speaks PMI version 1 or PMIx the ranks do among themselves what that launcher does not:
-//! [`pmi`], [`pmix`]. Under the first, later processes are started by a launcher of ours that [adopts](adopted) the ranks. Nobody's
+//! [`pmi`], [`pmix`]. Later processes are started there by a launcher of ours that [adopts](adopted) the ranks, on several hosts after
+//! [calls] between them. Nobody's
 //! variables: a job of one. Variables of a launcher that is not understood: an error
 //! that names it, never many copies of rank 0.
 //!
@@ -27,6 +28,7 @@
 pub(crate) mod abstract_socket;
 mod adopted;
 mod builtin;
+mod calls;
 mod control_socket;
 mod environment;
 mod foreign;

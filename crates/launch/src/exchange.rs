@@ -13,7 +13,7 @@ use crate::control;
 /// the memory of all launchers.
 const MOST: usize = 256;
 
-/// From so many bytes on, values go in several messages.
+/// From so many bytes on, values go in several messages between launchers.
 const PORTION: usize = 256 << 10;
 
 /// One value.
@@ -92,11 +92,19 @@ impl Exchange {
 
 /// Values in portions that are short enough for a message between launchers.
 pub fn portions(values: Vec<PublishedValue>) -> impl Iterator<Item = Vec<PublishedValue>> {
+    portions_of(values, PORTION)
+}
+
+/// … in portions of so many bytes, and one value more.
+pub fn portions_of(
+    values: Vec<PublishedValue>,
+    most: usize,
+) -> impl Iterator<Item = Vec<PublishedValue>> {
     let mut values = values.into_iter().peekable();
     std::iter::from_fn(move || {
         let mut portion = Vec::new();
         let mut bytes = 0;
-        while bytes < PORTION
+        while bytes < most
             && let Some(value) = values.next()
         {
             bytes += value.name.len() + value.value.len() + size_of::<PublishedValue>();

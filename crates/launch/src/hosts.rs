@@ -31,11 +31,13 @@
 //! | [`handshake`], [`link`] | both sides prove the key; then sealed messages, without waiting |
 //! | [`message`] | what head and agents say |
 //! | [`token`] | the key by which agents join |
+//! | [`way_in`], [`dial`] | a port at which other hosts come in, and how it is reached |
 //!
 //! Which host gets which ranks: [`mapping`](crate::mapping).
 
 mod agent;
 pub(crate) mod agents;
+pub(crate) mod dial;
 pub(crate) mod handshake;
 pub mod join;
 pub(crate) mod join_listener;
@@ -43,3 +45,4 @@ pub(crate) mod link;
 pub mod message;
 pub mod protocol;
 pub(crate) mod token;
+pub(crate) mod way_in;

@@ -47,6 +47,8 @@ pub enum Allocation {
         /// The file with the token; `None`: make one, and print it.
         token_file: Option<OsString>,
     },
+    /// Those of ranks that another launcher has started, each of which brings in its own.
+    Adopted,
 }
 
 impl HostSlots {

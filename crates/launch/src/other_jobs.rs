@@ -19,10 +19,8 @@
 //! |---|---|
 //! | `place` | what the name of a port says |
 //! | `open_port` | who takes the calls |
-//! | `dial` | how another host is called |
 //! | `local_line`, `network_line` | a way between two roots |
 
-mod dial;
 mod local_line;
 mod network_line;
 mod open_port;
@@ -41,12 +39,12 @@ use weft_mpi::{Error, ErrorClass, Process, Result};
 use weft_secure::Key;
 use weft_sys::{process, signal};
 
-use self::dial::dial;
 use self::local_line::LocalLine;
 use self::network_line::NetworkLine;
 use self::open_port::{OpenPort, open_door};
 use self::place::{Door, Place, this_host, whole_name};
 use crate::bootstrap::{PortName, abstract_socket};
+use crate::hosts::dial::dial;
 
 pub use self::open_port::Wanted;
 
@@ -186,7 +184,7 @@ impl OtherJobs {
         let (tell, heard) = mpsc::channel();
         let told = self.process.clone();
         let dialler = move || {
-            let _ = tell.send(dial(&door));
+            let _ = tell.send(dial(&door.key, &door.addresses));
             notify(&told);
         };
         signal::spawn_without_signals("weft-watch", dialler).map_err(no_thread)?;

@@ -34,6 +34,17 @@ pub(crate) fn universe(ranks: u32) -> u32 {
     ranks.saturating_add(room).min(weft_fabric_shm::MAX_RANKS)
 }
 
+/// How many processes more than its ranks each host of a job may have that says nothing of it.
+pub(crate) fn room_of_host(ranks: u32, hosts: u32) -> u32 {
+    divide_room(universe(ranks) - ranks, hosts)
+}
+
+/// How many of so many processes more each host of a job may have: all numbers must be told apart in a context (see
+/// `weft_mpi::comm::agree`).
+pub(crate) fn divide_room(more: u32, hosts: u32) -> u32 {
+    more.min(weft_fabric_shm::MAX_RANKS / hosts.max(1))
+}
+
 /// A job before its start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {

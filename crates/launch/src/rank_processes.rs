@@ -48,7 +48,7 @@ use weft_fabric_shm::{JobSize, ProcessState};
 use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, ProcessHandle, SIGCONT, SIGSTOP};
 
-use crate::adoption::AdoptedJob;
+use crate::adoption::{AdoptedHost, AdoptedJob, AdoptedProcess, OtherRanks};
 use crate::control::{Answer, Message, Told};
 use crate::exchange::PublishedValue;
 use crate::hosts::message::Address;
@@ -150,12 +150,47 @@ impl RankProcesses {
     /// # Errors
     /// If its memory is none of this release or size, or the kernel refuses.
     pub fn adopt(share: HostShare, adopted: AdoptedJob) -> io::Result<(Self, Worlds)> {
+        let AdoptedJob {
+            first,
+            memory,
+            worlds,
+            others,
+        } = adopted;
+        let processes = Self::take_over(share, None, memory, (first, others))?;
+        Ok((processes, worlds))
+    }
+
+    /// Takes over the ranks of this host in a job on several, likewise.
+    ///
+    /// # Errors
+    /// As [`adopt`](Self::adopt), and if they are other ranks than this host is to have.
+    pub fn adopt_host(share: HostShare, others: OtherHosts, host: AdoptedHost) -> io::Result<Self> {
+        let ranks = share.ranks.iter().map(|(rank, _)| rank);
+        if !ranks.eq(&host.ranks) {
+            return Err(io::Error::other(
+                "the head gives other ranks to this host than it has",
+            ));
+        }
+        let came = (host.first, Some(host.others));
+        let mut processes = Self::take_over(share, Some(others), host.memory, came)?;
+        processes.fences.know(&host.values);
+        Ok(processes)
+    }
+
+    /// Takes over ranks that were there before: of one its process, and where the others come.
+    fn take_over(
+        share: HostShare,
+        hosts: Option<OtherHosts>,
+        memory: OwnedFd,
+        (first, others): (AdoptedProcess, Option<OtherRanks>),
+    ) -> io::Result<Self> {
         let local = share.local_size();
-        let segment = segment::adopt(adopted.memory)?;
-        if segment.watch.ranks() < local {
+        let segment = segment::adopt(memory)?;
+        let members = segment.watch.ranks();
+        if members < local || hosts.is_some() && members != local + share.room {
             return Err(io::Error::other(format!(
-                "the memory of the job is for {} processes, and there are {local}",
-                segment.watch.ranks()
+                "the memory of the job is for {members} processes here, and there are {local}, with room for {}",
+                share.room
             )));
         }
         let all = (0..local as usize).map(|local| Rank::elsewhere(share.numbers(local)));
@@ -163,14 +198,15 @@ impl RankProcesses {
             segment,
             starter: Starter::of_adopted(&share),
             ranks: all.collect(),
-            fences: Fences::new(&share, None)?,
+            fences: Fences::new(&share, hosts)?,
             share,
-            other_ranks: adopted.others.map(OtherRanksOfHost::new).transpose()?,
+            other_ranks: others.map(OtherRanksOfHost::new).transpose()?,
             abort_told: false,
         };
-        let first = adopted.first.rank as usize;
-        processes.ranks[first].adopt(adopted.first)?;
-        Ok((processes, adopted.worlds))
+        let strange = || io::Error::other("the process is no rank of this host");
+        let local = processes.local(first.rank).ok_or_else(strange)?;
+        processes.ranks[local].adopt(first)?;
+        Ok(processes)
     }
 
     /// The processes that were there before and run, by their local ranks.
@@ -199,7 +235,8 @@ impl RankProcesses {
             return Vec::new();
         };
         for process in others.take() {
-            let rank = self.ranks.get_mut(process.rank as usize);
+            let mut ranks = self.ranks.iter_mut();
+            let rank = ranks.find(|rank| rank.number() == process.rank);
             // Each comes once.
             if let Some(rank) = rank.filter(|rank| rank.is_elsewhere()) {
                 // One whose socket the kernel refuses is as if it had not come.

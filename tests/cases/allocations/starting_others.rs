@@ -61,7 +61,7 @@ fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
     let Some(prefix) = open_mpi() else {
         return;
     };
-    let Some(network) = Network::new(1) else {
+    let Some(network) = Network::new(2) else {
         return;
     };
     let built = build("tests/programs/spawn_deaths.c", &["-pthread"]);
@@ -74,21 +74,15 @@ fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
         ("killed", false),
         ("without", false),
     ];
-    let all = ["prterun", "mpiexec"].map(|launcher| cases.map(|case| (launcher, case)));
-    for (launcher, (what, well)) in all.into_iter().flatten() {
-        let mut start = by_open_mpi(&network, &prefix, launcher, 1);
-        start.args(["-n", "2"]).arg(&program).arg(what);
-        let ended = run(&mut start, LIMIT);
-        assert_eq!(
-            ended.code() == Some(0),
-            well,
-            "{launcher} {what}: {ended:?}"
-        );
-        assert_eq!(
-            processes_of(&program),
-            [0; 0],
-            "{launcher} {what}: {ended:?}"
-        );
+    let all = [("prterun", 1), ("mpiexec", 1), ("prterun", 2)];
+    let all = all.map(|under| cases.map(|case| (under, case)));
+    for ((launcher, hosts), (what, well)) in all.into_iter().flatten() {
+        let mut start = by_open_mpi(&network, &prefix, launcher, hosts);
+        start.args(["--map-by", "node", "-n", "2"]);
+        let ended = run(start.arg(&program).arg(what), LIMIT);
+        let of = format!("{launcher} on {hosts}: {what}: {ended:?}");
+        assert_eq!(ended.code() == Some(0), well, "{of}");
+        assert_eq!(processes_of(&program), [0; 0], "{of}");
     }
 }
 
@@ -113,7 +107,7 @@ fn processes_that_start_others_under_prterun() {
     let Some(prefix) = open_mpi() else {
         return;
     };
-    let Some(network) = Network::new(2) else {
+    let Some(network) = Network::new(1) else {
         return;
     };
     others_are_started("prterun-others", |ranks| {
@@ -121,16 +115,36 @@ fn processes_that_start_others_under_prterun() {
         start.args(["-n", &ranks.to_string()]);
         start
     });
-    // On two hosts it is refused, with what to do instead.
-    let spawn = build("tests/programs/spawn.c", &["-pthread"]);
-    let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
-    start.args(["--map-by", "ppr:1:node", "-n", "2"]);
-    let ended = run(start.arg(spawn), LIMIT);
-    assert_ne!(ended.code(), Some(0), "{ended:?}");
-    for said in [
-        "MPI_ERR_SPAWN",
-        "another launcher than Weft's mpiexec on several hosts",
+}
+
+/// On two hosts, two ranks on each; nothing is left.
+#[test]
+fn processes_that_start_others_on_two_hosts_under_prterun_and_the_launcher_of_open_mpi() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    for (name, argument) in [
+        ("spawn", String::new()),
+        ("spawn", "20".to_owned()),
+        ("ports", String::new()),
+        ("spawn_away", network.file("done").display().to_string()),
     ] {
-        assert!(ended.err.contains(said), "{said}: {ended:?}");
+        let built = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
+        let program = scratch("prterun-two").join(name);
+        std::fs::copy(built, &program).expect("copies");
+        for launcher in ["prterun", "mpiexec"] {
+            let mut start = by_open_mpi(&network, &prefix, launcher, 2);
+            start.args(["-n", "4"]).arg(&program);
+            let argument = (!argument.is_empty()).then_some(&argument);
+            let ended = run(start.args(argument), LIMIT);
+            ended.expect_success();
+            let ok = format!("{name}: ok with 4 ranks");
+            assert!(ended.out.contains(&ok), "{launcher}: {ended:?}");
+            assert_eq!(processes_of(&program), [0; 0], "{launcher}: {ended:?}");
+            let _ = std::fs::remove_file(network.file("done"));
+        }
     }
 }

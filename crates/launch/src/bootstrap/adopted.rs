@@ -7,11 +7,12 @@
 //! ```
 //!
 //! The name is an abstract one, which is bound once: whoever binds it starts the launcher and hands the socket over, so there is
-//! one launcher, whoever asks at the same time. From then on a process is tied to the launcher as any rank is, until it has
+//! one launcher, whoever asks at the same time. In a job on several hosts the launcher of a host is an agent, which is started by
+//! [calls](super::calls). From then on a process is tied to the launcher as any rank is, until it has
 //! finalised MPI.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -25,13 +26,17 @@ use weft_sys::{lifeline, passing};
 use super::BootstrapError;
 use super::abstract_socket;
 use super::control_socket::ControlSocket;
-use crate::adoption::{self, Adoption, shown_by};
+use crate::adoption::{self, Adoption, AgentRole, shown_by};
 use crate::control::{ANSWER, Answer, Message, Told};
+use crate::exchange::{PublishedValue, portions_of};
+use crate::hosts::message::encode;
 use crate::job_request::{JobAnswer, JobRequest};
 use crate::worlds::Worlds;
 
 /// How long a launcher that another rank starts is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// After what time is looked again.
+pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The launcher that has this process.
 #[derive(Debug)]
@@ -56,6 +61,117 @@ pub struct Meeting {
     pub ends: OwnedFd,
 }
 
+/// Starts a launcher of this installation, which gets these descriptors, and then these messages. Answers the socket over which it says
+/// what it does.
+fn launch(
+    adoption: &Adoption,
+    descriptors: &[BorrowedFd<'_>],
+    rest: &[Vec<u8>],
+) -> Result<OwnedFd, String> {
+    let launcher = adoption::find_launcher().ok_or(
+        "there is no launcher: the command weft was looked for beside the library and in PATH",
+    )?;
+    let adoption = adoption.encode()?;
+    let started = || {
+        let (ours, theirs) = descriptor::socket_pair(Carries::Messages)?;
+        let command = &mut Command::new(&launcher);
+        let mut started = command.arg("adopt").stdin(Stdio::from(theirs)).spawn()?;
+        passing::send(&ours, &adoption, descriptors)?;
+        // It leaves at once a process behind that is no child of ours. A program may reap everything itself.
+        let _ = started.wait();
+        for message in rest {
+            passing::send(&ours, message, &[])?;
+        }
+        Ok(ours)
+    };
+    started().map_err(|error: io::Error| {
+        let launcher = launcher.display();
+        format!("the launcher {launcher} could not be started: {error}")
+    })
+}
+
+/// Starts the head of a job of so many ranks on several hosts, whose agents prove this key. It says over this socket where it listens,
+/// and then that all have come.
+///
+/// # Errors
+/// Why not.
+pub fn start_head(ranks: u32, key: &Key) -> Result<OwnedFd, String> {
+    launch(&Adoption::of_hosts(ranks, key), &[], &[])
+}
+
+/// A launcher that was started and has not said that it has this process.
+#[derive(Debug)]
+pub struct StartingLauncher {
+    control: OwnedFd,
+    lifeline: OwnedFd,
+}
+
+impl StartingLauncher {
+    /// Starts one that is told this. `others`: where the other ranks come, and what closes with the last of them.
+    fn start(
+        adoption: &Adoption,
+        memory: &OwnedFd,
+        others: Option<[&OwnedFd; 2]>,
+        rest: &[Vec<u8>],
+    ) -> Result<Self, String> {
+        let (lifeline, writing) = descriptor::pipe().map_err(|error| error.to_string())?;
+        let mut descriptors = vec![memory.as_fd(), writing.as_fd()];
+        descriptors.extend(others.iter().flatten().map(|other| other.as_fd()));
+        let control = launch(adoption, &descriptors, rest)?;
+        Ok(Self { control, lifeline })
+    }
+
+    /// Starts the agent of this host, which joins the head of its job, and knows what its ranks have published.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn of_host(
+        mut role: AgentRole,
+        values: Vec<PublishedValue>,
+        memory: &OwnedFd,
+        meeting: &Meeting,
+    ) -> Result<Self, String> {
+        let values: Vec<Vec<u8>> = portions_of(values, ANSWER / 2)
+            .map(|portion| encode(&portion))
+            .collect();
+        role.portions = values.len() as u32;
+        let listener = abstract_socket::listen(&meeting.name)
+            .map_err(|error| format!("its socket cannot be made: {}", io::Error::from(error)))?;
+        Self::start(
+            &Adoption::of_host(role),
+            memory,
+            Some([&listener, &meeting.ends]),
+            &values,
+        )
+    }
+
+    /// One that says so over this socket.
+    #[cfg(test)]
+    pub fn said(control: OwnedFd, lifeline: OwnedFd) -> Self {
+        Self { control, lifeline }
+    }
+
+    /// Over which it says so.
+    pub fn control(&self) -> &OwnedFd {
+        &self.control
+    }
+
+    /// Waits until it has this process.
+    ///
+    /// # Errors
+    /// Why it has not.
+    pub fn finish(self) -> Result<Adopted, String> {
+        let failed = |error: io::Error| format!("it has not taken the program over: {error}");
+        match hear(&self.control).map_err(failed)? {
+            Some(Answer::Taken) => Adopted::taken(self.control, self.lifeline).map_err(failed),
+            Some(Answer::Refused { reason }) => Err(reason),
+            _ => Err(
+                "it has not taken the program over; all must be of the same release of Weft".into(),
+            ),
+        }
+    }
+}
+
 impl Adopted {
     /// Starts a launcher, which has the job from now on.
     ///
@@ -67,50 +183,16 @@ impl Adopted {
         remedy: &str,
         meeting: Option<(&Meeting, &OwnedFd)>,
     ) -> Result<Self, String> {
-        let launcher = adoption::find_launcher().ok_or_else(|| {
-            format!(
-                "there is no launcher: the command weft was looked for beside the library and in PATH; {remedy}"
-            )
-        })?;
-        let failed = |error: io::Error| {
-            let launcher = launcher.display();
-            format!("the launcher {launcher} could not be started: {error}; {remedy}")
-        };
-        let (ours, theirs) = descriptor::socket_pair(Carries::Messages).map_err(failed)?;
-        let (reading, writing) = descriptor::pipe().map_err(failed)?;
         let adoption = match meeting {
             None => Adoption::of_program(worlds.clone()),
             Some((meeting, _)) => {
                 Adoption::of_rank(worlds.clone(), meeting.rank, meeting.ranks, &meeting.key)
             }
         };
-        let adoption = adoption.encode();
-        if adoption.len() > ANSWER {
-            return Err(format!(
-                "{} bytes of ports and names are published, more than a launcher takes over ({ANSWER}); close some, or {remedy}",
-                adoption.len()
-            ));
-        }
-        let started = Command::new(&launcher)
-            .arg("adopt")
-            .stdin(Stdio::from(theirs))
-            .spawn();
-        let mut started = started.map_err(failed)?;
-        let mut descriptors = vec![memory.as_fd(), writing.as_fd()];
-        if let Some((meeting, listener)) = meeting {
-            descriptors.extend([listener.as_fd(), meeting.ends.as_fd()]);
-        }
-        passing::send(&ours, &adoption, &descriptors).map_err(failed)?;
-        drop(writing);
-        // It leaves at once a process behind that is no child of ours. A program may reap everything itself.
-        let _ = started.wait();
-        match hear(&ours).map_err(failed)? {
-            Some(Answer::Taken) => Self::taken(ours, reading).map_err(failed),
-            Some(Answer::Refused { reason }) => Err(reason),
-            _ => Err(failed(io::Error::other(
-                "it has not taken the program over; all must be of the same release of Weft",
-            ))),
-        }
+        let others = meeting.map(|(meeting, listener)| [listener, &meeting.ends]);
+        StartingLauncher::start(&adoption, memory, others, &[])
+            .and_then(StartingLauncher::finish)
+            .map_err(|reason| format!("{reason}; {remedy}"))
     }
 
     /// Comes to the launcher of this host's ranks, or starts it if there is none yet.
@@ -128,15 +210,8 @@ impl Adopted {
         };
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match abstract_socket::connect(&meeting.name) {
-                Ok(socket) => match Self::come(socket, meeting) {
-                    Ok(Some(adopted)) => return Ok(adopted),
-                    // It has ended, or whoever started it could not: another one may be started.
-                    Ok(None) => {}
-                    Err(error) => return Err(failed(error)),
-                },
-                Err(Errno::CONNREFUSED | Errno::AGAIN) => {}
-                Err(error) => return Err(failed(error.into())),
+            if let Some(adopted) = Self::find(meeting).map_err(failed)? {
+                return Ok(adopted);
             }
             match abstract_socket::listen(&meeting.name) {
                 Ok(listener) => {
@@ -144,10 +219,22 @@ impl Adopted {
                 }
                 Err(Errno::ADDRINUSE) if Instant::now() < deadline => {
                     // Another rank is about to start it.
-                    poll::wait(&mut [], Some(Duration::from_millis(1))).map_err(failed)?;
+                    poll::wait(&mut [], Some(AGAIN)).map_err(failed)?;
                 }
                 Err(error) => return Err(failed(error.into())),
             }
+        }
+    }
+
+    /// Comes to the launcher of this host's ranks. `None`: there is none, or it has ended, so that another one may be started.
+    ///
+    /// # Errors
+    /// If there is one that is not ours, or refuses, or the kernel does.
+    pub fn find(meeting: &Meeting) -> io::Result<Option<Self>> {
+        match abstract_socket::connect(&meeting.name) {
+            Ok(socket) => Self::come(socket, meeting),
+            Err(Errno::CONNREFUSED | Errno::AGAIN) => Ok(None),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -230,7 +317,8 @@ impl Adopted {
     }
 }
 
-fn hear(socket: &OwnedFd) -> io::Result<Option<Answer>> {
+/// What a launcher says next; `None` if it is gone, or cannot be understood.
+pub(super) fn hear(socket: &OwnedFd) -> io::Result<Option<Answer>> {
     let mut bytes = vec![0; ANSWER];
     let (count, _) = passing::receive(socket, &mut bytes)?;
     Ok(Answer::decode(&bytes[..count]))

@@ -12,8 +12,8 @@
 //! the memory on ([`others`], [`share`]), and agree on a key, which travels the way that the launcher provides: who
 //! can read its connections is trusted by it already.
 //!
-//! It starts no later processes and keeps no ports and names. A launcher of ours does for the ranks of one host, which is started
-//! when the first of them asks ([`later`](super::later)): its memory has room for them from the start.
+//! It starts no later processes and keeps no ports and names. A launcher of ours does, which is started when the first rank asks
+//! ([`later`](super::later)): the memory of each host has room for them from the start.
 //!
 //! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
 //!
@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_sys::{descriptor, process};
 
 use self::connection::Connection;
-use self::others::{Others, Store};
+use self::others::{Itself, Others, Store};
 use self::watch::Neighbour;
 use super::hosts::HostMap;
 use super::later::Later;
@@ -145,7 +145,16 @@ impl Pmi {
             memory,
             mut neighbours,
             later,
-        } = others::find_others(&mut connection, rank, size, shares, SPOKEN)?;
+        } = others::find_others(
+            &mut connection,
+            Itself {
+                rank,
+                size,
+                universe: size,
+                shares,
+                launcher: SPOKEN,
+            },
+        )?;
         if !is_task_of_srun(variable, rank) {
             // Its launcher sees deaths itself.
             neighbours.clear();
@@ -198,6 +207,7 @@ impl Launcher for Pmi {
 
     fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
         debug_assert!(name.len() <= NAME_LIMIT && value.len() <= VALUE_LIMIT);
+        self.later.note_put(name);
         open(&self.connection).talk(|connection| connection.put(self.rank, name, value))
     }
 
@@ -219,6 +229,11 @@ impl Launcher for Pmi {
 
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
     fn initialised(&self) {
+        let connection = Arc::clone(&self.connection);
+        self.later.begin(move |rank, name| {
+            let value = open(&connection).talk(|connection| connection.get(rank, name));
+            value.ok().flatten()
+        });
         let mut connection = open(&self.connection);
         if connection.tie().is_err() {
             // The launcher has ended already, and so does what it started.
@@ -233,9 +248,7 @@ impl Launcher for Pmi {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        if let Some(adopted) = self.later.adopted() {
-            adopted.tell_finalised();
-        }
+        self.later.end();
         // A failure here means that the launcher is gone, and us with it.
         let _ = open(&self.connection).talk(Connection::finalise);
     }

@@ -25,7 +25,7 @@ use weft_sys::pmix::{Client, LIBRARY, Library};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::pmi;
-use super::pmi::others::{Others, Store, find_others};
+use super::pmi::others::{Itself, Others, Store, find_others};
 use super::pmi::watch::{self, Neighbour};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
@@ -206,7 +206,16 @@ impl Pmix {
             memory,
             mut neighbours,
             later,
-        } = find_others(&mut PmixStore(&client), rank, size, shares, SPOKEN)?;
+        } = find_others(
+            &mut PmixStore(&client),
+            Itself {
+                rank,
+                size,
+                universe: universe.max(size),
+                shares,
+                launcher: SPOKEN,
+            },
+        )?;
         if !client.namespace().starts_with(OF_SLURM) {
             // Its launcher sees deaths itself.
             neighbours.clear();
@@ -270,6 +279,7 @@ impl Launcher for Pmix {
     }
 
     fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError> {
+        self.later.note_put(name);
         self.talk(|mut store| store.put(self.rank(), name, value))
     }
 
@@ -291,6 +301,13 @@ impl Launcher for Pmix {
 
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
+        self.later.begin(move |rank, name| {
+            // Nothing can be asked any more of a server that was told of the end; nor is it told while something is asked.
+            let over = open(&over);
+            let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
+            value.flatten().flatten()
+        });
+        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
         watch::begin(&self.neighbours, self.local_rank(), move |lost| {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
@@ -302,9 +319,7 @@ impl Launcher for Pmix {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        if let Some(adopted) = self.later.adopted() {
-            adopted.tell_finalised();
-        }
+        self.later.end();
         if !std::mem::replace(&mut *open(&self.over), true) {
             // A failure here means that the server is gone, and us with it.
             let _ = self.client.end();

@@ -24,6 +24,7 @@ use weft_sys::signal::Signals;
 
 use super::link::{Link, LinkError};
 use super::message::{Assignment, FromAgent, Hello, LaterProcesses, ToAgent, encode};
+use crate::adoption::AdoptedHost;
 use crate::bootstrap::HostMap;
 use crate::exchange::portions;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
@@ -92,15 +93,15 @@ struct Agent {
 }
 
 /// Attends to the ranks that the head assigns, until the job is over. `liveness` closes when our guard is
-/// gone; `own` is the program that the ranks run if not that of the head.
+/// gone; the program is that which the ranks run if not that of the head. Ranks that are `adopted` are there already.
 ///
 /// # Errors
 /// If the kernel refuses what every job needs.
 pub fn run(
     mut link: Link,
     liveness: OwnedFd,
-    hello: Hello,
-    own: Option<Program>,
+    (hello, own): (Hello, Option<Program>),
+    adopted: Option<AdoptedHost>,
 ) -> io::Result<AgentExit> {
     // Out of the process group of whoever started us. Fails only if we are that far.
     let _ = rustix::process::setsid();
@@ -114,7 +115,12 @@ pub fn run(
     };
     let assignment = match supervision.await_assignment()? {
         Ok(assignment) => assignment,
-        Err(exit) => return Ok(exit),
+        Err(exit) => {
+            return Ok(match adopted {
+                None => exit,
+                Some(adopted) => not_taken_over(adopted, exit),
+            });
+        }
     };
     let own = own.map(|mut program| {
         // Whoever has joined brings the program; what is recorded the head says.
@@ -125,7 +131,14 @@ pub fn run(
     });
     let silence = Duration::from_millis(assignment.silence.max(1));
     supervision.link.set_silence(silence.min(SILENCE));
-    let ranks = match prepare(&assignment) {
+    let adopted = match adopted {
+        None => None,
+        Some(host) => match supervision.exchange_values(host)? {
+            Ok(taken_over) => Some(taken_over),
+            Err(exit) => return Ok(exit),
+        },
+    };
+    let ranks = match prepare(&assignment, adopted) {
         Ok(ranks) => ranks,
         Err(error) => {
             let rank = assignment.ranks[0].0;
@@ -151,8 +164,19 @@ pub fn run(
     Ok(agent.finish(exit))
 }
 
-/// Prepares the ranks of an assignment. The assignment must be one.
-fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
+/// Ranks that are there already go on without us.
+fn not_taken_over(adopted: AdoptedHost, exit: AgentExit) -> AgentExit {
+    adopted.refuse(match exit {
+        AgentExit::HeadLost(error) => {
+            format!("the launcher beside rank 0 has ended before all hosts were there: {error}")
+        }
+        _ => "other hosts of the job have not come".into(),
+    });
+    AgentExit::Over(1)
+}
+
+/// Prepares the ranks of an assignment, or takes over those that are there. The assignment must be one.
+fn prepare(assignment: &Assignment, adopted: Option<AdoptedHost>) -> io::Result<RankProcesses> {
     let ranks = &assignment.ranks;
     let there = ranks.iter().all(|(rank, _)| *rank < assignment.size);
     if !there || !ranks.is_sorted_by(|one, other| one.0 < other.0) {
@@ -175,7 +199,10 @@ fn prepare(assignment: &Assignment) -> io::Result<RankProcesses> {
         key: Key::from_bytes(assignment.key),
         map: assignment.hosts.clone(),
     };
-    RankProcesses::prepare(share, Some(others), false)
+    match adopted {
+        None => RankProcesses::prepare(share, Some(others), false),
+        Some(host) => RankProcesses::adopt_host(share, others, host),
+    }
 }
 
 impl Supervision {
@@ -198,6 +225,39 @@ impl Supervision {
             if let Err(exit) = self.idle()? {
                 return Ok(Err(exit));
             }
+        }
+    }
+
+    /// Exchanges what ranks have published that are there already with the agents of all hosts. No process is started before all
+    /// of them know all of it. Answers the host with what the ranks of all hosts have published; or how we end.
+    fn exchange_values(
+        &mut self,
+        mut host: AdoptedHost,
+    ) -> io::Result<Result<AdoptedHost, AgentExit>> {
+        for values in portions(std::mem::take(&mut host.values)) {
+            self.link.say(&FromAgent::Put { values });
+        }
+        self.link.say(&FromAgent::Fence);
+        loop {
+            let exit = match self.link.next() {
+                Ok(Some(ToAgent::Put { values })) => {
+                    host.values.extend(values);
+                    continue;
+                }
+                Ok(Some(ToAgent::Fenced)) => return Ok(Ok(host)),
+                Ok(Some(ToAgent::Over { code })) => AgentExit::Over(code),
+                Ok(Some(ToAgent::End)) => {
+                    self.link.say(&FromAgent::Ended { clean: true });
+                    continue;
+                }
+                Ok(Some(_)) => continue,
+                Ok(None) => match self.idle()? {
+                    Ok(()) => continue,
+                    Err(exit) => exit,
+                },
+                Err(error) => AgentExit::HeadLost(error),
+            };
+            return Ok(Err(not_taken_over(host, exit)));
         }
     }
 
@@ -380,6 +440,16 @@ impl Agent {
             controls.push(local);
             entries.push(PollFd::new(control, Interest::Read));
         }
+        let adopted_at = entries.len();
+        let mut adopted = Vec::new();
+        for (local, handle) in self.ranks.adopted().filter(|_| !full) {
+            adopted.push(local);
+            entries.push(PollFd::new(handle, Interest::Read));
+        }
+        let others_at = entries.len();
+        for socket in self.ranks.other_ranks().filter(|_| !full) {
+            entries.push(PollFd::new(socket, Interest::Read));
+        }
         let rest_at = entries.len();
         if self.supervision.link.is_waiting() {
             entries.push(self.supervision.link.writing());
@@ -392,12 +462,14 @@ impl Agent {
             .iter()
             .map(PollFd::is_ready)
             .collect();
-        let controls: Vec<usize> = controls
-            .into_iter()
-            .zip(&entries[controls_at..rest_at])
-            .filter(|(_, entry)| entry.is_ready())
-            .map(|(local, _)| local)
-            .collect();
+        let ready = |locals: Vec<usize>, entries: &[PollFd<'_>]| -> Vec<usize> {
+            let found = locals.into_iter().zip(entries);
+            let ready = found.filter(|(_, entry)| entry.is_ready());
+            ready.map(|(local, _)| local).collect()
+        };
+        let controls = ready(controls, &entries[controls_at..adopted_at]);
+        let adopted = ready(adopted, &entries[adopted_at..others_at]);
+        let others = entries[others_at..rest_at].iter().any(PollFd::is_ready);
         drop(entries);
         if orphaned {
             return Ok(Some(Stop::Leave(None)));
@@ -417,6 +489,14 @@ impl Agent {
         self.outputs.pass_on(&outputs, &mut self.supervision.link);
         for local in controls {
             let events = self.ranks.listen(local);
+            self.tell(events);
+        }
+        for local in adopted {
+            let events = self.ranks.note_adopted_end(local);
+            self.tell(events);
+        }
+        if others {
+            let events = self.ranks.hear_other_ranks();
             self.tell(events);
         }
         if signalled {

@@ -6,6 +6,7 @@ mod reach;
 
 use std::ffi::OsString;
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
@@ -13,6 +14,7 @@ use weft_sys::poll::PollFd;
 
 use super::join_listener::JoinListener;
 use super::message::{FromAgent, ToAgent};
+use super::way_in;
 use crate::mapping::HostSlots;
 pub use connection::AgentConnection;
 use connection::Turn;
@@ -97,6 +99,19 @@ impl Agents {
     pub fn start(&mut self, host: &HostSlots, command: &[OsString]) -> io::Result<()> {
         self.all.push(AgentConnection::start(host, command)?);
         Ok(())
+    }
+
+    /// Listens at all addresses of this host for those who join with this token, so many at most. Answers where they find us.
+    ///
+    /// # Errors
+    /// If the kernel refuses, or this host has no network.
+    pub fn listen_to_hosts(&mut self, token: Key, hosts: u32) -> io::Result<Vec<SocketAddr>> {
+        let way = way_in::listen(None, 0)?;
+        let (listener, addresses) =
+            way.ok_or_else(|| io::Error::other("this host has no network that others reach"))?;
+        self.listener = Some(JoinListener::over(listener, token, hosts as usize)?);
+        self.most = VISITORS + hosts as usize;
+        Ok(addresses)
     }
 
     /// How many there are.

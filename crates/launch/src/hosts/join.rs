@@ -11,10 +11,13 @@ use weft_secure::Key;
 use weft_sys::poll;
 
 use super::agent::{self, AgentExit};
+use super::dial::dial;
 use super::handshake::LinkHandshake;
 use super::link::{Link, LinkError, Streams};
 use super::message::{Hello, MARK, RELEASE};
 use super::token;
+use super::way_in;
+use crate::adoption::AdoptedHost;
 use crate::bootstrap::name_of_this_host;
 use crate::options::{CommandLine, ProgramLine};
 use crate::plan::{self, Program};
@@ -58,6 +61,7 @@ fn hello(ranks: u32, program: bool) -> Hello {
         host: name_of_this_host(),
         ranks,
         program,
+        adopted: Vec::new(),
     }
 }
 
@@ -99,20 +103,53 @@ fn serve() -> io::Result<u8> {
         let met = Streams::two(reader, out)
             .map_err(LinkError::from)
             .and_then(|streams| LinkHandshake::expect(&key, streams, PATIENCE)?.wait(SILENCE));
-        finish(met, liveness, hello(0, false), None, "the head of the job")
+        let head = "the head of the job";
+        finish(met, liveness, (hello(0, false), None), None, head)
     })
 }
 
-/// Serves the head over a link, and answers the exit code.
+/// Becomes the agent of a host whose ranks another launcher has started: joins the head, which listens there, and answers the exit
+/// code. What later processes run has the environment of `own`.
+///
+/// # Errors
+/// If the processes cannot be made.
+pub(crate) fn join_adopted(
+    head: &str,
+    adopted: AdoptedHost,
+    own: Option<Program>,
+) -> io::Result<u8> {
+    let key = adopted.others.key.clone();
+    let addresses = way_in::parse(head).unwrap_or_default();
+    guard::run(false, move |liveness, _| match dial(&key, &addresses) {
+        Ok(link) => {
+            let ranks = adopted.ranks.clone();
+            let hello = Hello {
+                adopted: ranks,
+                ..hello(0, true)
+            };
+            let head = "the launcher of the job";
+            finish(Ok(link), liveness, (hello, own), Some(adopted), head)
+        }
+        Err(tried) => {
+            adopted.refuse(format!(
+                "the launcher beside rank 0 is not reached from here: {tried}"
+            ));
+            1
+        }
+    })
+}
+
+/// Serves the head over a link, and answers the exit code. `brings`: what it is told, and the program that ranks run, or whose
+/// environment they have, if not that of the head.
 fn finish(
     met: Result<Link, LinkError>,
     liveness: OwnedFd,
-    hello: Hello,
-    own: Option<Program>,
+    brings: (Hello, Option<Program>),
+    adopted: Option<AdoptedHost>,
     head: &str,
 ) -> u8 {
     let served = match met {
-        Ok(link) => agent::run(link, liveness, hello, own),
+        Ok(link) => agent::run(link, liveness, brings, adopted),
         Err(error) => {
             eprintln!("weft: {head}: {error}");
             return 1;
@@ -270,7 +307,8 @@ fn join(asked: Asked) -> Result<u8, (u8, String)> {
             )),
             error => error,
         });
-        finish(met, liveness, hello(ranks, own.is_some()), own, &head)
+        let hello = hello(ranks, own.is_some());
+        finish(met, liveness, (hello, own), None, &head)
     });
     ended.map_err(|error| (1, error.to_string()))
 }

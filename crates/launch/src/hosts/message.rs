@@ -19,7 +19,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 7;
+pub const RELEASE: u32 = 8;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -280,6 +280,8 @@ pub struct Hello {
     pub ranks: u32,
     /// It has a program of its own.
     pub program: bool,
+    /// Ranks of the job that another launcher has started there, ascending; they are not to be started.
+    pub adopted: Vec<u32>,
 }
 
 /// What an agent is to do.

@@ -419,6 +419,10 @@ fn check_hello(hello: &Hello) -> Result<(), Wrong> {
             hello.ranks
         ));
     }
+    let ascend = hello.adopted.is_sorted_by(|one, other| one < other);
+    if !ascend || hello.adopted.last().is_some_and(|last| *last >= RANKS) {
+        return Err("its list of ranks that are there is none".into());
+    }
     Ok(())
 }
 

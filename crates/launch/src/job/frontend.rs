@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal};
 use weft_sys::process;
 
 use super::supervisor;
-use crate::adoption::AdoptedJob;
+use crate::adoption::Takeover;
 use crate::guard;
 use crate::options::Input;
 use crate::plan::Plan;
@@ -28,7 +28,7 @@ pub fn run(plan: &Plan) -> io::Result<u8> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_adopted(plan: &Plan, adopted: AdoptedJob) -> io::Result<u8> {
+pub fn run_adopted(plan: &Plan, adopted: Takeover) -> io::Result<u8> {
     let launcher = process::id();
     guard::run(false, |liveness, input| {
         supervisor::run(plan, launcher, Some(adopted), liveness, input)

@@ -35,41 +35,50 @@ pub struct LocalHost<'a> {
 }
 
 impl<'a> LocalHost<'a> {
-    /// Prepares what the ranks need; none is started yet, but the one that is `adopted`.
+    /// Prepares what the ranks need; none is started yet.
     ///
     /// # Errors
     /// If there are too many ranks, or the kernel refuses the memory.
-    pub fn prepare(plan: &'a Plan, adopted: Option<AdoptedJob>) -> io::Result<Self> {
+    pub fn prepare(plan: &'a Plan) -> io::Result<Self> {
         let size = plan.ranks();
-        let share = HostShare {
-            size,
-            ranks: (0..size).zip(plan.appnums()).collect(),
-            room: plan.room(),
-            spares: plan.spares(),
-            addresses: plan.universe,
-            binding: plan.binding.clone(),
-        };
-        let watched = plan.on_deadlock != OnDeadlock::Ignore;
-        let deadlock = watched.then(|| DeadlockWatch::new(Instant::now()));
-        if let Some(adopted) = adopted {
-            let (processes, worlds) = RankProcesses::adopt(share, adopted)?;
-            return Ok(Self {
-                plan,
-                spawning: Spawning::with(worlds),
-                processes,
-                deadlock,
-                foreign: ForeignLibraries::new(1, Instant::now()),
-            });
-        }
         // What a single rank writes needs not be sorted.
         let direct = size == 1 && !plan.tags && plan.output.is_usual();
-        Ok(Self {
+        let processes = RankProcesses::prepare(share(plan), None, direct)?;
+        Ok(Self::of(plan, processes, Spawning::new(plan), size))
+    }
+
+    /// Takes over ranks that are there.
+    ///
+    /// # Errors
+    /// If their memory is not as it should be, or the kernel refuses.
+    pub fn adopt(plan: &'a Plan, job: AdoptedJob) -> io::Result<Self> {
+        let (processes, worlds) = RankProcesses::adopt(share(plan), job)?;
+        Ok(Self::of(plan, processes, Spawning::with(worlds), 1))
+    }
+
+    /// With these processes, of which so many may run over libraries of others.
+    fn of(plan: &'a Plan, processes: RankProcesses, spawning: Spawning, foreign: u32) -> Self {
+        let now = Instant::now();
+        let watched = plan.on_deadlock != OnDeadlock::Ignore;
+        Self {
             plan,
-            spawning: Spawning::new(plan),
-            processes: RankProcesses::prepare(share, None, direct)?,
-            deadlock,
-            foreign: ForeignLibraries::new(size, Instant::now()),
-        })
+            processes,
+            spawning,
+            deadlock: watched.then(|| DeadlockWatch::new(now)),
+            foreign: ForeignLibraries::new(foreign, now),
+        }
+    }
+}
+
+/// All ranks of a job on this host.
+fn share(plan: &Plan) -> HostShare {
+    HostShare {
+        size: plan.ranks(),
+        ranks: (0..plan.ranks()).zip(plan.appnums()).collect(),
+        room: plan.room(),
+        spares: plan.spares(),
+        addresses: plan.universe,
+        binding: plan.binding.clone(),
     }
 }
 

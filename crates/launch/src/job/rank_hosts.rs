@@ -34,6 +34,8 @@ pub enum Token {
     Agents(agents::Token),
     /// What rank 0 reads, on another host.
     Input,
+    /// Whoever has asked for the launcher of ranks on several hosts has ended.
+    Asker,
 }
 
 /// What has happened to the ranks of a job.

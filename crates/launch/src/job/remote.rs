@@ -16,7 +16,8 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::poll::PollFd;
+use weft_sys::passing;
+use weft_sys::poll::{Interest, PollFd};
 use weft_sys::process;
 
 use super::deadlock::{self, DeadlockWatch, Standstill};
@@ -24,11 +25,13 @@ use super::local::END;
 use super::outcome::Failure;
 use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
+use crate::adoption::AdoptedHosts;
 use crate::bootstrap::HostMap;
+use crate::control::{ANSWER, Answer};
 use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
-use crate::hosts::token;
+use crate::hosts::{token, way_in};
 use crate::mapping::{Allocation, HostSlots, distribute};
 use crate::options::{Input, OnDeadlock};
 use crate::plan::{Plan, Program};
@@ -42,6 +45,15 @@ use spawning::{Consequences, Host, RemoteSpawning};
 
 /// How long the last word to each may take.
 const LAST_WORD: Duration = Duration::from_millis(500);
+/// How long the agents of ranks that are there already may take to come.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How ranks come to this launcher that another one has started on several hosts.
+struct Arrival {
+    hosts: AdoptedHosts,
+    /// By when all must have come.
+    until: Instant,
+}
 
 /// The agents of a job, and what it has given them.
 pub struct RemoteHosts<'a> {
@@ -63,6 +75,8 @@ pub struct RemoteHosts<'a> {
     /// `None` if nobody is to find out.
     deadlock: Option<DeadlockWatch>,
     profiles: RemoteProfiles,
+    /// While ranks that are there already are waited for.
+    arrival: Option<Arrival>,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -86,16 +100,24 @@ impl<'a> RemoteHosts<'a> {
             ranks: RemoteRanks::default(),
             deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
             profiles: RemoteProfiles::default(),
+            arrival: None,
         })
+    }
+
+    /// For ranks that are there already, whose agents come.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn adopt(plan: &'a Plan, hosts: AdoptedHosts) -> io::Result<Self> {
+        let mut remote = Self::new(plan)?;
+        remote.key = hosts.key.clone();
+        let until = Instant::now() + PATIENCE;
+        remote.arrival = Some(Arrival { hosts, until });
+        Ok(remote)
     }
 
     fn name(&self, agent: usize) -> &str {
         self.agents.agent(agent).name()
-    }
-
-    /// Whether agents were started, and cannot be replaced by others that join.
-    fn are_started(&self) -> bool {
-        matches!(self.plan.allocation, Allocation::Started { .. })
     }
 
     /// Starts agents on those hosts that get a rank.
@@ -133,6 +155,36 @@ impl<'a> RemoteHosts<'a> {
         ))
     }
 
+    /// Opens the port through which the agents of ranks come that are there already, and says where it is to who has asked.
+    fn listen_to_hosts(&mut self) -> io::Result<()> {
+        let Some(arrival) = &self.arrival else {
+            return Ok(());
+        };
+        let key = arrival.hosts.key.clone();
+        let addresses = self.agents.listen_to_hosts(key, self.plan.ranks())?;
+        let text = way_in::text(&addresses, ANSWER / 2).unwrap_or_default();
+        let answer = Answer::Value(Some(text.into_bytes()));
+        passing::send(&arrival.hosts.control, &answer.encode(), &[]).map(drop)
+    }
+
+    /// Gives up if not all ranks that are there already have come in time, or who has asked for this is gone.
+    fn look_after_arrival(&mut self, gone: bool) -> Option<Event> {
+        let arrival = self.arrival.as_ref()?;
+        if !gone && Instant::now() < arrival.until {
+            return None;
+        }
+        self.arrival = None;
+        let missing = (0..self.plan.ranks()).find(|rank| self.distribution.agent(*rank).is_none());
+        let reason = match missing.filter(|_| !gone) {
+            Some(rank) => format!(
+                "no launcher for the processes that this job starts: the host of rank {rank} has not come within {} s",
+                PATIENCE.as_secs()
+            ),
+            None => "no launcher for the processes that this job starts: rank 0 has ended".into(),
+        };
+        Some(Event::Failed(Failure::NotReady { reason }))
+    }
+
     /// Assigns the ranks to their agents, once enough are here. False if they are not.
     fn assign(&mut self) -> bool {
         let size = self.plan.ranks();
@@ -144,6 +196,10 @@ impl<'a> RemoteHosts<'a> {
             return false;
         }
         self.assigned = true;
+        if let Some(arrival) = self.arrival.take() {
+            // Who has asked is gone, or hears that it is done.
+            let _ = passing::send(&arrival.hosts.control, &Answer::Taken.encode(), &[]);
+        }
         let agent_of = |rank| self.distribution.agent(rank).unwrap_or(0);
         let named = |agent| (agent, self.name(agent).to_owned());
         let map = HostMap::group((0..size).map(agent_of).map(named)).encode();
@@ -219,8 +275,13 @@ impl<'a> RemoteHosts<'a> {
         let Some(hello) = self.agents.agent(agent).hello().cloned() else {
             return;
         };
-        // One that was started has its ranks already.
-        if !self.are_started() && !self.accept(agent, &hello, events) {
+        let is_welcome = match self.plan.allocation {
+            // One that was started has its ranks already.
+            Allocation::Started { .. } => true,
+            Allocation::Adopted => self.take_in(agent, hello.adopted.clone(), events),
+            Allocation::ThisHost | Allocation::Joined { .. } => self.accept(agent, &hello, events),
+        };
+        if !is_welcome {
             return;
         }
         if self.plan.verbose {
@@ -241,6 +302,23 @@ impl<'a> RemoteHosts<'a> {
                 )));
             }
         }
+    }
+
+    /// Takes in an agent with ranks that are there already. False if it is sent away: they are none, or others have them.
+    fn take_in(&mut self, agent: usize, ranks: Vec<u32>, events: &mut Vec<Event>) -> bool {
+        let is_free =
+            |rank: &u32| *rank < self.plan.ranks() && self.distribution.agent(*rank).is_none();
+        if self.assigned || ranks.is_empty() || !ranks.iter().all(is_free) {
+            let name = self.name(agent);
+            events.push(Event::Note(format!(
+                "{name} is sent away: the job does not miss the ranks that it brings"
+            )));
+            self.agents.note_end(agent);
+            self.agents.say(agent, &ToAgent::Over { code: 1 });
+            return false;
+        }
+        self.distribution.give_these(agent, ranks);
+        true
     }
 
     /// Gives ranks to an agent that has joined. False if it is sent away.
@@ -292,6 +370,9 @@ impl<'a> RemoteHosts<'a> {
         } else if let Allocation::Started { hosts, command } = &self.plan.allocation {
             let known = hosts.iter().find(|known| known.name == host);
             reason += &known.map_or(String::new(), |host| to_try(host, command));
+        } else if self.plan.allocation == Allocation::Adopted {
+            // Another agent of its host may come.
+            return self.distribution.give_these(agent, Vec::new());
         } else {
             // Nobody who joins later is missed.
             self.distribution.take_back(agent);
@@ -475,6 +556,11 @@ impl RankHosts for RemoteHosts<'_> {
         let plan = self.plan;
         let event = match &plan.allocation {
             Allocation::ThisHost => None,
+            Allocation::Adopted => self.listen_to_hosts().err().map(|error| {
+                Event::Failed(Failure::NotReady {
+                    reason: error.to_string(),
+                })
+            }),
             Allocation::Started { hosts, command } => {
                 self.start_agents(hosts, command).err().map(Event::Failed)
             }
@@ -498,6 +584,11 @@ impl RankHosts for RemoteHosts<'_> {
             .collect();
         let input = self.input.entry().filter(|_| self.assigned);
         found.extend(input.map(|entry| (Token::Input, entry)));
+        let arrival = self.arrival.iter();
+        found.extend(arrival.map(|arrival| {
+            let entry = PollFd::new(&arrival.hosts.control, Interest::Nothing);
+            (Token::Asker, entry)
+        }));
         found
     }
 
@@ -507,6 +598,7 @@ impl RankHosts for RemoteHosts<'_> {
             self.agents.next_look(),
             self.spawning.next_look(),
             deadlock.and_then(DeadlockWatch::next_look),
+            self.arrival.as_ref().map(|arrival| arrival.until),
         ];
         looks.into_iter().flatten().min()
     }
@@ -520,7 +612,11 @@ impl RankHosts for RemoteHosts<'_> {
         }
         let tokens = ready.iter().filter_map(|(token, ready)| match token {
             Token::Agents(token) => Some((*token, *ready)),
-            Token::Control(_) | Token::Adopted(_) | Token::OtherRanks | Token::Input => None,
+            Token::Control(_)
+            | Token::Adopted(_)
+            | Token::OtherRanks
+            | Token::Input
+            | Token::Asker => None,
         });
         let tokens: Vec<_> = tokens.collect();
         let mut events = Vec::new();
@@ -535,6 +631,7 @@ impl RankHosts for RemoteHosts<'_> {
                 agents::Event::Said { agent, message } => self.hear(agent, message, &mut events),
             }
         }
+        events.extend(self.look_after_arrival(ready.contains(&(Token::Asker, true))));
         let then = self.spawning.look();
         self.carry_out(then, &mut events);
         let asked = &mut Asked {

@@ -21,7 +21,7 @@ use super::rank_hosts::{Event, RankHosts, Token, WorldRank};
 use super::rank_table::RankTable;
 use super::remote::RemoteHosts;
 use super::standard_stream::StandardStream;
-use crate::adoption::AdoptedJob;
+use crate::adoption::Takeover;
 use crate::exit_status;
 use crate::mapping::Allocation;
 use crate::options::OnDeath;
@@ -83,7 +83,7 @@ struct Found {
 pub fn run(
     plan: &Plan,
     launcher: u32,
-    adopted: Option<AdoptedJob>,
+    adopted: Option<Takeover>,
     frontend: OwnedFd,
     input: Option<OwnedFd>,
 ) -> u8 {
@@ -117,7 +117,7 @@ impl<'a> Job<'a> {
     fn prepare(
         plan: &'a Plan,
         launcher: u32,
-        adopted: Option<AdoptedJob>,
+        adopted: Option<Takeover>,
         frontend: OwnedFd,
     ) -> io::Result<Self> {
         // Out of the frontend's process group and away from its terminal. Fails only if we are that far.
@@ -131,9 +131,15 @@ impl<'a> Job<'a> {
         }
         let mut output = Output::new(streams, plan.tags);
         output.redirect(&plan.output, plan.ranks())?;
-        let hosts: Box<dyn RankHosts + 'a> = match plan.allocation {
-            Allocation::ThisHost => Box::new(LocalHost::prepare(plan, adopted)?),
-            Allocation::Started { .. } | Allocation::Joined { .. } => {
+        let hosts: Box<dyn RankHosts + 'a> = match (&plan.allocation, adopted) {
+            // Their own launcher has the outputs of those that were there before.
+            (_, Some(Takeover::SeveralHosts(hosts))) => Box::new(RemoteHosts::adopt(plan, hosts)?),
+            (_, Some(Takeover::ThisHost(job))) => Box::new(LocalHost::adopt(plan, *job)?),
+            (Allocation::ThisHost, None) => Box::new(LocalHost::prepare(plan)?),
+            (
+                Allocation::Started { .. } | Allocation::Joined { .. } | Allocation::Adopted,
+                None,
+            ) => {
                 output.add_remote(plan.ranks());
                 Box::new(RemoteHosts::new(plan)?)
             }

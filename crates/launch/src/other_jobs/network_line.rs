@@ -16,8 +16,6 @@ use weft_sys::signal;
 use super::{gone, heard_by, notify};
 use crate::hosts::link::{Link, LinkError};
 
-/// Who says nothing for so long is gone.
-pub(super) const SILENCE: Duration = Duration::from_secs(10);
 /// How long the last words may take to leave.
 const LAST: Duration = Duration::from_secs(5);
 

@@ -3,13 +3,12 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
 use rustix::net::{SocketFlags, accept_with};
-use weft_fabric_tcp::Listen;
 use weft_mpi::Process;
 use weft_mpi::comm::Line;
 use weft_secure::Key;
@@ -18,11 +17,13 @@ use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::signal;
 
 use super::local_line::LocalLine;
-use super::network_line::{NetworkLine, SILENCE};
+use super::network_line::NetworkLine;
 use super::open;
 use super::place::Door;
 use crate::bootstrap::abstract_socket;
+use crate::hosts::dial::SILENCE;
 use crate::hosts::join_listener::JoinListener;
+use crate::hosts::way_in;
 
 /// Callers that wait at a port at most; who comes then is turned away.
 const MOST_CALLERS: usize = 1024;
@@ -93,33 +94,14 @@ impl Drop for OpenPort {
 /// # Errors
 /// If the system refuses what the program wants.
 pub(super) fn open_door(wanted: Wanted) -> io::Result<Option<(JoinListener, Door)>> {
-    let addresses = match wanted.address {
-        Some(address) => vec![address],
-        None => Listen::Interfaces
-            .addresses()?
-            .into_iter()
-            .map(|(_, address)| address)
-            .collect(),
-    };
-    if addresses.iter().all(IpAddr::is_loopback) {
+    let Some((listener, addresses)) = way_in::listen(wanted.address, wanted.port.unwrap_or(0))?
+    else {
         return Ok(None);
-    }
-    let port = wanted.port.unwrap_or(0);
-    let listener = match wanted.address {
-        Some(address) => TcpListener::bind((address, port))?,
-        // All addresses of both versions at one port.
-        None => TcpListener::bind((Ipv6Addr::UNSPECIFIED, port))
-            .or_else(|_| TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))?,
     };
-    let bound = listener.local_addr()?;
     let key = Key::random()?;
-    let reachable = |address: &IpAddr| bound.is_ipv6() || address.is_ipv4();
-    let addresses = addresses.into_iter().filter(reachable);
     let door = Door {
         key: key.clone(),
-        addresses: addresses
-            .map(|address| SocketAddr::new(address, bound.port()))
-            .collect(),
+        addresses,
     };
     let mut listener = JoinListener::over(listener, key, AT_ONCE)?;
     listener.refuse_this_host();
@@ -201,21 +183,10 @@ impl Keeper {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::other_jobs::dial::dial;
+    use std::net::{Ipv4Addr, TcpListener};
 
-    #[test]
-    fn loopback_is_no_way_for_other_hosts() {
-        let wanted = Wanted {
-            address: Some(Ipv4Addr::LOCALHOST.into()),
-            port: None,
-        };
-        assert!(
-            open_door(wanted)
-                .expect("nothing is asked of the system")
-                .is_none()
-        );
-    }
+    use super::*;
+    use crate::hosts::dial::dial;
 
     /// Whoever is on this host comes by the local socket, where the kernel says whose he is: the key alone is not enough.
     #[test]
@@ -235,7 +206,7 @@ mod tests {
                 weft_sys::descriptor::socket_pair(weft_sys::descriptor::Carries::Messages)
                     .expect("descriptors are left");
             let port = OpenPort::new(local, Some(listener), Weak::new()).expect("a thread");
-            let link = dial(&door);
+            let link = dial(&door.key, &door.addresses);
             drop(port);
             link
         };

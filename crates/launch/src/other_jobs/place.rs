@@ -8,18 +8,16 @@
 //! A name fits the 256 bytes that programs of MPICH's ABI have for it.
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use weft_secure::Key;
 use weft_sys::process;
 
 use crate::bootstrap::name_of_this_host;
+use crate::hosts::way_in;
 
 /// Longest name, without the zero behind it.
 pub(super) const LONGEST: usize = 255;
-
-/// Most addresses of a door.
-const MOST: usize = 8;
 
 /// Where a port is, and whose.
 pub(super) struct Place<'a> {
@@ -66,33 +64,18 @@ pub(super) fn whole_name(name: &str, door: Option<&Door>) -> String {
 
 impl Door {
     fn parse(text: &str) -> Option<Self> {
-        let (key, rest) = text.split_once('/')?;
-        let (port, rest) = rest.split_once(',')?;
-        let port = port.parse().ok()?;
-        let addresses: Result<Vec<IpAddr>, _> =
-            rest.split(',').take(MOST).map(str::parse).collect();
-        let addresses = addresses.ok()?;
+        let (key, addresses) = text.split_once('/')?;
         Some(Self {
             key: key.parse().ok()?,
-            addresses: addresses
-                .into_iter()
-                .map(|one| SocketAddr::new(one, port))
-                .collect(),
+            addresses: way_in::parse(addresses)?,
         })
     }
 
     /// With as many addresses as fit; `None` if none does.
     fn text(&self, room: usize) -> Option<String> {
-        let port = self.addresses.first()?.port();
-        let mut text = format!("{}/{port}", self.key.to_text());
-        let bare = text.len();
-        for address in self.addresses.iter().take(MOST) {
-            let more = format!(",{}", address.ip());
-            if text.len() + more.len() <= room {
-                text += &more;
-            }
-        }
-        (text.len() > bare && text.len() <= room).then_some(text)
+        let key = self.key.to_text();
+        let addresses = way_in::text(&self.addresses, room.saturating_sub(key.len() + 1))?;
+        Some(format!("{key}/{addresses}"))
     }
 }
 

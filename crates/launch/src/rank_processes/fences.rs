@@ -61,6 +61,13 @@ impl Fences {
         }
     }
 
+    /// Ranks of the job have put these values before we had them.
+    pub fn know(&mut self, values: &[PublishedValue]) {
+        for value in values {
+            self.exchange.keep(value);
+        }
+    }
+
     /// A rank asks for a value: the answer.
     pub fn get(&self, rank: u32, name: &str) -> Answer {
         Answer::Value(self.exchange.get(rank, name).cloned())

@@ -131,7 +131,7 @@ fn start(state: &Arc<RankState>, programs: &[Program], name: &mut Option<String>
         Error::new(
             ErrorClass::Spawn,
             "this job has no room for further processes: its ranks are threads, or it was started with --on-death restart, \
-             with --universe of the number of its ranks, or by another launcher than Weft's mpiexec on several hosts or with \
+             with --universe of the number of its ranks, or by another launcher than Weft's mpiexec on one host with \
              WEFT_FABRIC=tcp; start it without these",
         )
     };

@@ -276,7 +276,7 @@ fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<(Port, Vec<u32
         return Err(Fault::new(
             k::MPI_ERR_SPAWN,
             "this job has no room for further processes: it was started with --on-death restart, with \
-             --universe of the number of its ranks, or by another launcher than Weft's mpiexec on several hosts or with WEFT_FABRIC=tcp; start it without these",
+             --universe of the number of its ranks, or by another launcher than Weft's mpiexec on one host with WEFT_FABRIC=tcp; start it without these",
         ));
     }
     let port = match ask(JobRequest::OpenPort)? {

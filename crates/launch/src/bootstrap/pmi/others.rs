@@ -2,6 +2,7 @@
 //! shares a host, the memory of that, a key.
 
 use std::fs;
+use std::net::TcpListener;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 
@@ -11,11 +12,13 @@ use weft_sys::descriptor;
 
 use super::share;
 use super::watch::Neighbour;
-use crate::bootstrap::BootstrapError;
 use crate::bootstrap::adopted::Meeting;
+use crate::bootstrap::calls::{self, CalledHosts};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
-use crate::bootstrap::later::{self, Later};
-use crate::segment;
+use crate::bootstrap::later::{self, Later, LaterRoom};
+use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
+use crate::hosts::way_in;
+use crate::{plan, segment};
 
 /// What a launcher keeps for its ranks, and how they wait for each other.
 pub trait Store {
@@ -41,15 +44,22 @@ pub struct Others {
     pub later: Later,
 }
 
-/// Finds out who is where, and gets the memory of this host, which they talk through if `shares`. `launcher`: what has started
-/// them, for people.
-pub fn find_others(
-    connection: &mut impl Store,
-    rank: u32,
-    size: u32,
-    shares: bool,
-    launcher: &str,
-) -> Result<Others, BootstrapError> {
+/// What a rank knows of itself.
+#[derive(Clone, Copy, Debug)]
+pub struct Itself {
+    pub rank: u32,
+    pub size: u32,
+    /// How many processes are expected to be useful in all.
+    pub universe: u32,
+    /// Ranks of one host talk through their memory.
+    pub shares: bool,
+    /// What has started it, for people.
+    pub launcher: &'static str,
+}
+
+/// Finds out who is where, and gets the memory of this host.
+pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others, BootstrapError> {
+    let Itself { rank, size, .. } = itself;
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
@@ -89,18 +99,16 @@ pub fn find_others(
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
     let may_grow = match hosts.count() {
-        1 if shares => Ok(()),
-        1 => Err(later::over_tcp(launcher)),
-        _ => Err(later::several_hosts(launcher)),
+        1 if !itself.shares => Err(later::over_tcp(itself.launcher)),
+        _ => Ok(plan::room_of_host(size, hosts.count())),
     };
     let meeting_name = format!("{}-later", listeners[lowest as usize]);
     let (common, neighbours) = if lowest == rank {
         let local = hosts.local_size(hosts.host(rank));
-        let universe = crate::plan::universe(local);
         let job = match &may_grow {
-            Ok(()) => JobSize {
-                room: universe - local,
-                addresses: universe,
+            Ok(room) => JobSize {
+                room: *room,
+                addresses: size + hosts.count() * room,
                 ..JobSize::of(local)
             },
             Err(_) => JobSize::of(local),
@@ -119,7 +127,7 @@ pub fn find_others(
     let [memory, ends, living] = common;
     let later = match may_grow {
         Err(why) => Later::refused(why),
-        Ok(()) => {
+        Ok(room) => {
             let meeting = Meeting {
                 name: meeting_name,
                 key: key.clone(),
@@ -128,7 +136,21 @@ pub fn find_others(
                 ends,
             };
             let memory = memory.try_clone().map_err(system)?;
-            Later::possible(memory, meeting, living)
+            let mut several = None;
+            if hosts.count() > 1 {
+                let called = CalledHosts {
+                    map: hosts.clone(),
+                    key: key.clone(),
+                    universe: itself.universe,
+                };
+                let port = match lowest == rank {
+                    true => open_port(connection, rank)?,
+                    false => None,
+                };
+                several = Some((called, port));
+            }
+            let room = LaterRoom { ranks: size, room };
+            Later::possible(memory, meeting, living, room, several)
         }
     };
     Ok(Others {
@@ -138,6 +160,21 @@ pub fn find_others(
         neighbours,
         later,
     })
+}
+
+/// Opens the port at which this rank is called by other hosts, and says where it is: all know before they go on, since they wait for
+/// each other once more to exchange their addresses. `None`: it cannot be called, which is said as well.
+fn open_port(
+    connection: &mut impl Store,
+    rank: u32,
+) -> Result<Option<TcpListener>, BootstrapError> {
+    let way = way_in::listen(None, 0).ok().flatten();
+    let text = way
+        .as_ref()
+        .and_then(|(_, addresses)| way_in::text(addresses, VALUE_LIMIT));
+    let text = text.unwrap_or_else(|| "-".into());
+    connection.put(rank, calls::NAME, text.as_bytes())?;
+    Ok(way.map(|(listener, _)| listener))
 }
 
 /// Another rank has not told where it is.

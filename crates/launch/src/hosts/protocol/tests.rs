@@ -8,6 +8,7 @@ fn hello() -> FromAgent {
         host: "a".into(),
         ranks: 2,
         program: false,
+        adopted: Vec::new(),
     })
 }
 

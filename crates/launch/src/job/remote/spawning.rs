@@ -19,7 +19,7 @@ use crate::job::placement::{self, HostRoom, Wanted};
 use crate::job::rank_hosts::{Event, WorldRank};
 use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnRequest};
 use crate::mapping::is_here;
-use crate::plan::Plan;
+use crate::plan::{Plan, divide_room};
 use crate::worlds::{Served, Worlds};
 
 /// How long processes are waited for that have left, or are about to, and whose places are needed.
@@ -109,9 +109,7 @@ impl RemoteSpawning {
 
     /// The job has these hosts; answers how many processes more each may have.
     pub fn assign(&mut self, hosts: Vec<Host>) -> u32 {
-        // All numbers must be told apart in a context: see `weft_mpi::comm::agree`.
-        let most = weft_fabric_shm::MAX_RANKS / hosts.len().max(1) as u32;
-        self.room = self.more.min(most);
+        self.room = divide_room(self.more, hosts.len() as u32);
         self.worlds = Worlds::new(self.first, self.room);
         self.hosts = hosts;
         self.room

@@ -1,5 +1,5 @@
-//! Dial: how the process that accepts at a port is reached from another host. All its addresses are tried at once; the first that
-//! answers, and whose host proves the key of the port, is the way.
+//! Dial: how whoever listens on another host is reached. All its addresses are tried at once; the first that answers, and whose host
+//! proves the key, is the way.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -9,32 +9,35 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use weft_sys::poll::{self, Interest, PollFd};
 
-use super::network_line::SILENCE;
-use super::place::Door;
-use crate::hosts::handshake::LinkHandshake;
-use crate::hosts::link::{Link, LinkError, Streams};
+use weft_secure::Key;
+
+use super::handshake::LinkHandshake;
+use super::link::{Link, LinkError, Streams};
 
 /// How long it may take until one answers, and until it has proved the key.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long all of it may take.
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A door at which many strangers knock may close one that it has not heard: then again, after these.
+/// Who says nothing for so long is gone, unless something else is agreed on.
+pub(crate) const SILENCE: Duration = Duration::from_secs(10);
+
+/// A port at which many strangers knock may close one that it has not heard: then again, after these.
 const PAUSES: [Duration; 3] = [
     Duration::from_millis(20),
     Duration::from_millis(100),
     Duration::from_millis(500),
 ];
 
-/// A link to whoever is behind a door.
+/// A link to whoever listens at these addresses and knows the key.
 ///
 /// # Errors
 /// What was tried, and what became of it.
-pub(super) fn dial(door: &Door) -> Result<Link, String> {
+pub(crate) fn dial(key: &Key, addresses: &[SocketAddr]) -> Result<Link, String> {
     let end = Instant::now() + LIMIT;
     let mut pauses = PAUSES.iter();
     loop {
-        let (answer, tried) = match once(door, end) {
+        let (answer, tried) = match once(key, addresses, end) {
             Ok(link) => return Ok(link),
             Err(tried) => tried,
         };
@@ -53,7 +56,7 @@ enum Answer {
 }
 
 /// Tries each address once, until then at the latest.
-fn once(door: &Door, end: Instant) -> Result<Link, (Answer, String)> {
+fn once(key: &Key, addresses: &[SocketAddr], end: Instant) -> Result<Link, (Answer, String)> {
     let patience = |end: Instant| {
         let left = end.saturating_duration_since(Instant::now());
         left.min(PATIENCE)
@@ -61,7 +64,7 @@ fn once(door: &Door, end: Instant) -> Result<Link, (Answer, String)> {
     let answered = Instant::now() + patience(end);
     let mut tried = Vec::new();
     let mut waiting = Vec::new();
-    for address in &door.addresses {
+    for address in addresses {
         match begin(*address) {
             Ok(socket) => waiting.push((*address, socket)),
             Err(error) => tried.push(told(*address, &std::io::Error::from(error))),
@@ -92,7 +95,7 @@ fn once(door: &Door, end: Instant) -> Result<Link, (Answer, String)> {
             tried.push(told(address, &std::io::Error::from(error)));
             continue;
         }
-        match prove(socket, door, patience(end)) {
+        match prove(socket, key, patience(end)) {
             Ok(link) => return Ok(link),
             Err(error) => {
                 if matches!(error, LinkError::Closed) {
@@ -124,6 +127,6 @@ fn begin(address: SocketAddr) -> Result<OwnedFd, Errno> {
     }
 }
 
-fn prove(socket: OwnedFd, door: &Door, patience: Duration) -> Result<Link, LinkError> {
-    LinkHandshake::begin(&door.key, Streams::one(socket)?, patience)?.wait(SILENCE)
+fn prove(socket: OwnedFd, key: &Key, patience: Duration) -> Result<Link, LinkError> {
+    LinkHandshake::begin(key, Streams::one(socket)?, patience)?.wait(SILENCE)
 }

@@ -1,0 +1,74 @@
+//! Calls between the hosts of a job that another launcher has started: how whoever needs a launcher of ours has it started on all of
+//! them.
+//!
+//! ```text
+//!   lowest rank of each host    a port, and a thread that sleeps at it          where it is: in the launcher's store
+//!
+//!   a rank asks for processes ── Begin ──► rank 0: starts the head               ◄── where the head listens
+//!                             ── Join ───► the lowest rank of each host: starts an agent, which joins the head
+//!                                                                               ◄── joined: the head has all hosts
+//! ```
+//!
+//! One head, whoever asks at the same time: only rank 0 starts it, and once. What was begun and did not come about may be begun
+//! anew. Who calls proves the job's key, by the handshake that agents have; strangers are bounded as they are for a job that
+//! waits for those who join. A thread hears calls because ranks compute, or sleep, outside of MPI for as long as they like. It is
+//! there from initialisation until MPI is finalised, and a job that starts nothing has no other costs.
+//!
+//! | file | what |
+//! |---|---|
+//! | `listener` | the thread of the lowest rank of a host |
+//! | `caller` | who asks |
+
+mod caller;
+mod listener;
+
+use serde::{Deserialize, Serialize};
+use weft_secure::Key;
+
+pub use self::caller::call_all;
+pub use self::listener::{CallListener, Start};
+use super::hosts::HostMap;
+
+/// Under which name the lowest rank of a host says where it can be called.
+pub const NAME: &str = "calls";
+
+/// The hosts of a job, for who calls and who is called.
+#[derive(Clone, Debug)]
+pub struct CalledHosts {
+    /// Where each rank is.
+    pub map: HostMap,
+    /// By which the ranks prove to each other that they belong to the job.
+    pub key: Key,
+    /// How many processes are expected to be useful in all.
+    pub universe: u32,
+}
+
+impl CalledHosts {
+    /// The rank that is called on a host.
+    fn called(&self, host: u32) -> u32 {
+        self.map.ranks_of(host).next().unwrap_or(0)
+    }
+}
+
+/// What is asked.
+#[derive(Debug, Serialize, Deserialize)]
+enum Call {
+    /// To start the head, if there is none.
+    Begin,
+    /// To start the agent of the host, if there is none, which joins the head that listens there.
+    Join { head: String },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+enum Answered {
+    /// There is a head, which listens there.
+    Begun { head: String },
+    /// The agent of the host has its ranks: all hosts have come.
+    Joined,
+    /// It cannot be done.
+    Refused { reason: String },
+}
+
+#[cfg(test)]
+mod tests;

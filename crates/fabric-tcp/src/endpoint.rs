@@ -32,7 +32,7 @@ use crate::network::{EventSource, Kernel, Network, Poller};
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::portal::transfers::Asking;
-use crate::session::{Ended, MALFORMED, Post, Receiving, Session};
+use crate::session::{Ended, MALFORMED, Post, Receiving, Sent, Session};
 use crate::union::Remote;
 use crate::wire::{DATA, FrameKind, Malformed};
 
@@ -154,13 +154,15 @@ impl<N: Network> Tcp<N> {
             // Another process may have this number: that is told first, by the next look.
             return Ok(Posted::Retry);
         }
-        match self.session(to)?.post(kind, parts) {
-            Post::Taken => {
-                self.pump(to.0);
+        self.session(to)?;
+        match self.peers.post(to.0, (kind, parts)) {
+            Some(Post::Taken(Sent::Unconnected)) => {
+                self.connector.reach(to.0, &mut self.peers);
                 Ok(Posted::Done)
             }
-            Post::Full => Ok(Posted::Retry),
-            Post::Absent => self.post_to_absent(to),
+            Some(Post::Taken(Sent::Done | Sent::Failed)) => Ok(Posted::Done),
+            Some(Post::Full) | None => Ok(Posted::Retry),
+            Some(Post::Absent) => self.post_to_absent(to),
         }
     }
 
@@ -197,7 +199,7 @@ impl<N: Network> Tcp<N> {
                 Ok(posted)
             }
             Err(Post::Absent) => self.post_to_absent(peer),
-            Err(Post::Full | Post::Taken) => Ok(Posted::Retry),
+            Err(Post::Full | Post::Taken(_)) => Ok(Posted::Retry),
         }
     }
 

@@ -169,6 +169,12 @@ impl<S: Stream> Link<S> {
         !self.blocked && self.failed.is_none()
     }
 
+    /// Whether plain bytes can be sent at once: nothing uncounted goes before them.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.can_send() && self.urgent.is_empty() && self.sealed.is_none()
+    }
+
     /// Sending has failed, which the next [`Self::read`] that finds nothing says.
     pub fn fail(&mut self, error: &io::Error) {
         self.failed = Some(error.into());

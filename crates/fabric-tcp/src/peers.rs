@@ -17,8 +17,8 @@ use weft_fabric::{FabricError, LinkTraffic, Operation, Peer, Result, SignalTable
 use crate::link::Link;
 use crate::network::Network;
 use crate::session::life::{Broke, Unreachable};
-use crate::session::{Sent, Session};
-use crate::wire::Malformed;
+use crate::session::{Post, Sent, Session};
+use crate::wire::{FrameKind, Malformed};
 
 /// What is known of one rank.
 enum Slot<S> {
@@ -291,6 +291,19 @@ impl<N: Network> Peers<N> {
             self.ended.extend(session.abandon().map(lost));
         }
         self.fates.push((peer, Fate::Succeeded));
+    }
+
+    /// Appends a frame to a peer, if there is credit, and sends what there is room for. `None`: there is no session.
+    #[inline]
+    pub fn post(&mut self, peer: u32, frame: (FrameKind, &[&[u8]])) -> Option<Post> {
+        let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
+            return None;
+        };
+        let post = session.post(frame, &*self.bell, peer);
+        if post == Post::Taken(Sent::Failed) {
+            self.progressed += 1;
+        }
+        Some(post)
     }
 
     /// Sends to a peer what there is room for.

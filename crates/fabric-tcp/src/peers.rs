@@ -212,6 +212,19 @@ impl<N: Network> Peers<N> {
         watched
     }
 
+    /// Watches all connections again, or no more, for reading. True: the system has not refused.
+    pub fn set_watched(&mut self, watched: bool) -> bool {
+        let bell = self.bell.clone();
+        let mut all = true;
+        for index in 0..self.connected.len() {
+            let peer = self.connected[index];
+            if let Some(session) = self.get_mut(peer) {
+                all &= session.set_watched(&*bell, peer, watched).is_ok();
+            }
+        }
+        all
+    }
+
     /// Lets go of the connection with a peer; the next one sends again what it carried.
     pub fn disconnect(&mut self, peer: u32) {
         self.connected.retain(|other| *other != peer);

@@ -302,6 +302,26 @@ impl<S: Stream> Session<S> {
         }
     }
 
+    /// Watches the connection again, or no more, for reading.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn set_watched(
+        &mut self,
+        bell: &impl Poller<S>,
+        peer: u32,
+        watched: bool,
+    ) -> io::Result<()> {
+        match (self.life.link_mut(), watched) {
+            (Some(link), true) => link.enter(bell, EventSource::Peer(peer)),
+            (Some(link), false) => {
+                link.leave(bell);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
     /// Sends what there is room for.
     #[inline]
     pub fn pump(&mut self, bell: &impl Poller<S>, peer: u32) -> Sent {

@@ -91,7 +91,7 @@ pub(super) const TARGETS: &[Target] = &[
         ..at_most(
             "latency of 8 B over TCP, against spinning sockets",
             "latency-single",
-            1.15,
+            1.1,
         )
     },
     Target {

@@ -62,6 +62,10 @@ struct Sleeper {
     hurry: AtomicBool,
     /// Somebody is about to sleep.
     prepared: AtomicBool,
+    /// How many are about to sleep, or asleep, here or elsewhere on the descriptor.
+    announced: AtomicU32,
+    /// Streams are not watched: a sleep ends at once.
+    deaf: AtomicBool,
 }
 
 impl NetworkBell {
@@ -80,6 +84,8 @@ impl NetworkBell {
                 slept: AtomicBool::new(false),
                 hurry: AtomicBool::new(false),
                 prepared: AtomicBool::new(false),
+                announced: AtomicU32::new(0),
+                deaf: AtomicBool::new(false),
             },
             load,
         };
@@ -109,6 +115,20 @@ impl NetworkBell {
         self.kernel.prepared.store(true, Ordering::Relaxed);
     }
 
+    /// Somebody is about to sleep here, or elsewhere on the descriptor of this bell: it looks once more before.
+    pub(crate) fn announce(&self) {
+        // Relaxed, as is all that looks read of sleepers: the look that follows is ordered behind this, and before or behind any
+        // other look, by the lock of the layer above.
+        self.kernel.announced.fetch_add(1, Ordering::Relaxed);
+        self.kernel.prepared.store(true, Ordering::Relaxed);
+    }
+
+    /// Who has announced to sleep is awake, or does not sleep after all.
+    pub(crate) fn note_woken(&self) {
+        self.kernel.announced.fetch_sub(1, Ordering::Relaxed);
+        self.kernel.slept.store(true, Ordering::Relaxed);
+    }
+
     /// Watches one more descriptor, for what is to be read.
     ///
     /// # Errors
@@ -120,8 +140,7 @@ impl NetworkBell {
             .register(descriptor, token, Trigger::Readable)
     }
 
-    /// Whether somebody was about to sleep since this was last asked. Who looks on behalf of a sleeper sees it: it is said
-    /// before that look.
+    /// Whether somebody was about to sleep since this was last asked, as [`Poller::take_prepared`].
     #[inline]
     pub fn take_prepared(&self) -> bool {
         // Relaxed: the same thread has said it, or one that has handed the look over under the lock of the layer above.
@@ -204,6 +223,21 @@ impl Poller<OwnedFd> for NetworkBell {
         self.kernel.slept.load(Ordering::Relaxed)
             && self.kernel.slept.swap(false, Ordering::Relaxed)
     }
+
+    #[inline]
+    fn take_prepared(&self) -> bool {
+        NetworkBell::take_prepared(self)
+    }
+
+    #[inline]
+    fn has_sleepers(&self) -> bool {
+        self.kernel.announced.load(Ordering::Relaxed) > 0
+    }
+
+    fn set_deaf(&self, deaf: bool) {
+        // Relaxed: as `due`. Who sleeps has looked after it has said so, and that look has ended this.
+        self.kernel.deaf.store(deaf, Ordering::Relaxed);
+    }
 }
 
 fn trigger(room: bool) -> Trigger {
@@ -218,7 +252,6 @@ impl Kernel for Sleeper {
         self.sleepers.fetch_add(1, Ordering::SeqCst);
         let woken = self.sleep(word, expected, deadline);
         let last = self.sleepers.fetch_sub(1, Ordering::SeqCst) == 1;
-        self.slept.store(true, Ordering::Relaxed);
         if last && woken == Woken::Woken {
             // The last one out silences the event; those that come later have another ticket.
             let _ = self.event.drain();
@@ -238,6 +271,9 @@ impl Kernel for Sleeper {
 impl Sleeper {
     /// When the sleep must end.
     fn next(&self) -> u64 {
+        if self.deaf.load(Ordering::Relaxed) {
+            return 0;
+        }
         let due = self.due.load(Ordering::Relaxed);
         if self.hurry.swap(false, Ordering::Relaxed) {
             return due.min(clock::deadline_after(Duration::from_millis(1)));
@@ -262,12 +298,13 @@ impl Sleeper {
 
 impl Bell for NetworkBell {
     fn prepare(&self) -> Ticket {
-        self.kernel.prepared.store(true, Ordering::Relaxed);
+        self.announce();
         Ticket(self.door.prepare(MODE, &self.kernel).0)
     }
 
     fn cancel(&self, ticket: Ticket) {
         self.door.cancel(weft_atomic::Ticket(ticket.0));
+        self.note_woken();
     }
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
@@ -275,6 +312,7 @@ impl Bell for NetworkBell {
         let _ = self
             .door
             .wait(weft_atomic::Ticket(ticket.0), deadline, &self.kernel);
+        self.note_woken();
     }
 
     fn ring(&self) {

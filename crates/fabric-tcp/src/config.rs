@@ -33,6 +33,9 @@ pub struct Config {
     pub connect: Duration,
     /// Ranks on this host, for deciding whether to spin.
     pub neighbours: u32,
+    /// Whoever sleeps on the bell or its descriptor says so before a look, by [`Bell::prepare`](weft_fabric::Bell::prepare). Then
+    /// connections are watched only as long as somebody sleeps now and then.
+    pub sleeps_announced: bool,
 }
 
 impl Config {
@@ -49,6 +52,7 @@ impl Config {
             patience: PATIENCE,
             connect: CONNECT,
             neighbours: 1,
+            sleeps_announced: false,
         }
     }
 }

@@ -5,12 +5,14 @@
 //!       ── Peers       sessions: what is shared with each peer
 //!       ── Portal      what this rank lends
 //!       ── Loopback    what it sends to itself
+//!       ── Watching    whether what comes wakes a sleeper
 //! ```
 //!
 //! Sending is: room in the ring? — push — send what there is room for.
 //!
 //! A look reads the connections straight away while there are few, and asks the descriptor of the bell
-//! when there are more, when something else is expected, when somebody slept, and now and then.
+//! when there are more, when something else is expected, when somebody slept, and now and then. Few ones stand among
+//! those that the descriptor tells of only as long as somebody sleeps ([`watching`](crate::watching)).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,8 +34,9 @@ use crate::network::{EventSource, Kernel, Network, Poller};
 use crate::peers::Peers;
 use crate::portal::Portal;
 use crate::portal::transfers::Asking;
-use crate::session::{Ended, MALFORMED, Post, Receiving, Session};
+use crate::session::{Ended, MALFORMED, Post, Receiving, Sent, Session};
 use crate::union::Remote;
+use crate::watching::Watching;
 use crate::wire::{DATA, FrameKind, Malformed};
 
 /// From this size on a portal is quicker than a message, which is copied twice. Measured on loopback.
@@ -57,6 +60,7 @@ pub struct Tcp<N: Network = Kernel> {
     signals: SignalTable,
     loopback: Loopback,
     bell: Arc<N::Bell>,
+    watching: Watching,
     looks: u32,
     /// Things that happened here although nothing was handed out.
     progressed: usize,
@@ -73,7 +77,7 @@ impl<N: Network> Tcp<N> {
         directory: Option<Box<dyn Directory>>,
     ) -> Result<Self> {
         let bell = Arc::new(bell);
-        let (me, count) = (config.me, config.peers);
+        let (me, count, is_announced) = (config.me, config.peers, config.sleeps_announced);
         let connector = Connector::new(
             network,
             bell.clone(),
@@ -87,6 +91,7 @@ impl<N: Network> Tcp<N> {
             me,
             connector,
             peers: Peers::new(count, bell.clone()),
+            watching: Watching::new(is_announced),
             portal: Portal::default(),
             signals: SignalTable::default(),
             loopback: Loopback::default(),
@@ -154,13 +159,15 @@ impl<N: Network> Tcp<N> {
             // Another process may have this number: that is told first, by the next look.
             return Ok(Posted::Retry);
         }
-        match self.session(to)?.post(kind, parts) {
-            Post::Taken => {
-                self.pump(to.0);
+        self.session(to)?;
+        match self.peers.post(to.0, (kind, parts)) {
+            Some(Post::Taken(Sent::Unconnected)) => {
+                self.connector.reach(to.0, &mut self.peers);
                 Ok(Posted::Done)
             }
-            Post::Full => Ok(Posted::Retry),
-            Post::Absent => self.post_to_absent(to),
+            Some(Post::Taken(Sent::Done | Sent::Failed)) => Ok(Posted::Done),
+            Some(Post::Full) | None => Ok(Posted::Retry),
+            Some(Post::Absent) => self.post_to_absent(to),
         }
     }
 
@@ -197,7 +204,7 @@ impl<N: Network> Tcp<N> {
                 Ok(posted)
             }
             Err(Post::Absent) => self.post_to_absent(peer),
-            Err(Post::Full | Post::Taken) => Ok(Posted::Retry),
+            Err(Post::Full | Post::Taken(_)) => Ok(Posted::Retry),
         }
     }
 
@@ -220,13 +227,14 @@ impl<N: Network> Tcp<N> {
             self.progressed += 1;
         }
         found += self.peers.report(sink, &mut self.signals);
+        let slept = self.note_sleepers();
         let unsettled = self.connector.is_unsettled();
         self.looks = self.looks.wrapping_add(1);
         let ask = unsettled
             || self.peers.connected().len() > FEW
             || self.looks.is_multiple_of(LOOKS_PER_FULL_LOOK)
             || self.peers.is_blocked()
-            || self.bell.slept();
+            || slept;
         let share = (budget / self.peers.connected().len().max(1)).max(1);
         if ask {
             found += self.look_at_ready(sink, share);
@@ -242,12 +250,46 @@ impl<N: Network> Tcp<N> {
                 break;
             };
             let backlog = |session: &Session<N::Stream>| session.has_backlog();
-            if !ask || self.peers.get(peer).is_some_and(backlog) {
+            let unwatched = !self.watching.is_on();
+            if !ask || unwatched || self.peers.get(peer).is_some_and(backlog) {
                 found += self.receive(peer, sink, share);
             }
         }
         found += self.peers.report(sink, &mut self.signals);
-        found + self.take_progress()
+        found += self.take_progress();
+        let few = self.peers.connected().len() <= FEW;
+        if found > 0 && few && self.watching.note_found(self.bell.has_sleepers()) {
+            self.unwatch();
+        }
+        found
+    }
+
+    /// Sees who has slept, and who is about to: what comes from here on wakes it. Connections that have become many are asked
+    /// for, no longer read one by one.
+    #[inline]
+    fn note_sleepers(&mut self) -> bool {
+        let (slept, prepared) = (self.bell.slept(), self.bell.take_prepared());
+        if !self.watching.is_on() && (prepared || self.peers.connected().len() > FEW) {
+            self.watch();
+        }
+        slept
+    }
+
+    /// Connections are watched again. If the system refuses, nobody sleeps until it does not.
+    #[cold]
+    fn watch(&mut self) {
+        if self.peers.set_watched(true) {
+            self.watching.set(true);
+            self.bell.set_deaf(false);
+        }
+    }
+
+    /// Connections are watched no more.
+    #[cold]
+    fn unwatch(&mut self) {
+        self.watching.set(false);
+        self.bell.set_deaf(true);
+        self.peers.set_watched(false);
     }
 
     fn take_progress(&mut self) -> usize {

@@ -28,6 +28,7 @@
 //! | `card` | addresses, as they are told |
 //! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
+//! | `watching` | when connections are watched for a sleeper, and when they are not |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `abroad` | the fabric of a job with processes of other jobs beside it |
 //! | `simulated` | tests: all of this over a network that a seed decides |
@@ -78,6 +79,7 @@ mod session;
 mod simulated;
 mod sockets;
 mod union;
+mod watching;
 pub mod wire;
 
 pub use bell::NetworkBell;

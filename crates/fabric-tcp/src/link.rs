@@ -98,12 +98,22 @@ impl From<&io::Error> for Failure {
     }
 }
 
+/// Whether the socket of a connection is among those that are watched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Watched {
+    No,
+    /// As long as it waits for room to send.
+    ForRoom,
+    Yes,
+}
+
 /// One connection.
 pub struct Link<S> {
     /// The socket, which does not wait.
     socket: S,
     /// Waits for room to send, and is watched for it.
     blocked: bool,
+    watched: Watched,
     /// Sending has failed. What came before that is read yet.
     failed: Option<Failure>,
     /// Uncounted frames, before everything else.
@@ -123,6 +133,7 @@ impl<S: Stream> Link<S> {
         Self {
             socket,
             blocked: false,
+            watched: Watched::Yes,
             failed: None,
             urgent: Vec::new(),
             buffer: vec![0; BUFFER].into_boxed_slice(),
@@ -142,16 +153,48 @@ impl<S: Stream> Link<S> {
         bell.rewatch(&self.socket, source, room)
     }
 
+    /// Watches it again, for reading, if it is not.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn enter(&mut self, bell: &impl Poller<S>, source: EventSource) -> io::Result<()> {
+        if self.watched == Watched::No {
+            bell.watch(&self.socket, source, false)?;
+        }
+        self.watched = Watched::Yes;
+        Ok(())
+    }
+
+    /// Watches it no more, for reading.
+    pub fn leave(&mut self, bell: &impl Poller<S>) {
+        self.watched = match (self.watched, self.blocked) {
+            (Watched::Yes, true) => Watched::ForRoom,
+            (Watched::Yes, false) => {
+                bell.unwatch(&self.socket);
+                Watched::No
+            }
+            (other, _) => other,
+        };
+    }
+
     /// There was no room to send: nothing is sent until the bell says that there is.
     pub fn block(&mut self, bell: &impl Poller<S>, source: EventSource) {
         self.blocked = true;
-        let _ = self.watch(bell, source, true);
+        if self.watched == Watched::No {
+            self.watched = Watched::ForRoom;
+            let _ = bell.watch(&self.socket, source, true);
+        } else {
+            let _ = self.watch(bell, source, true);
+        }
     }
 
     /// There is room again. False: it was not waited for.
     pub fn unblock(&mut self, bell: &impl Poller<S>, source: EventSource) -> bool {
         let waited = std::mem::take(&mut self.blocked);
-        if waited {
+        if waited && self.watched == Watched::ForRoom {
+            self.watched = Watched::No;
+            bell.unwatch(&self.socket);
+        } else if waited {
             let _ = self.watch(bell, source, false);
         }
         waited
@@ -167,6 +210,12 @@ impl<S: Stream> Link<S> {
     #[inline]
     pub fn can_send(&self) -> bool {
         !self.blocked && self.failed.is_none()
+    }
+
+    /// Whether plain bytes can be sent at once: nothing uncounted goes before them.
+    #[inline]
+    pub fn is_free(&self) -> bool {
+        self.can_send() && self.urgent.is_empty() && self.sealed.is_none()
     }
 
     /// Sending has failed, which the next [`Self::read`] that finds nothing says.

@@ -107,6 +107,16 @@ pub trait Poller<S>: Bell {
 
     /// Whether somebody slept since this was last asked.
     fn slept(&self) -> bool;
+
+    /// Whether somebody was about to sleep since this was last asked. Who looks on behalf of a sleeper sees it: it is said before
+    /// that look.
+    fn take_prepared(&self) -> bool;
+
+    /// Whether somebody has said that it is about to sleep, and not that it is awake.
+    fn has_sleepers(&self) -> bool;
+
+    /// Not everything that comes makes something ready from now on: nobody sleeps. Or all does.
+    fn set_deaf(&self, deaf: bool);
 }
 
 /// A system that an endpoint runs on.

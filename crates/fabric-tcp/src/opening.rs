@@ -148,6 +148,7 @@ impl Tcp {
                 let mut config = Config::new(rank, count, key.clone());
                 config.listen = Listen::Loopback;
                 config.neighbours = count;
+                config.sleeps_announced = true;
                 change(&mut config);
                 Opening::new(config)
             })

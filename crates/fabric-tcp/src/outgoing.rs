@@ -207,15 +207,48 @@ impl Outgoing {
         self.unacked_bytes = 0;
     }
 
+    /// As [`post`](Self::post) and [`pump`](Self::pump) where nothing else is to be sent: the bytes go from where they
+    /// are, and are copied into the ring while the peer has them already. `parts` are at most two.
+    ///
+    /// # Errors
+    /// The connection is broken; the frame is kept.
+    pub fn post_through<S: Stream>(
+        &mut self,
+        link: &mut Link<S>,
+        kind: FrameKind,
+        parts: &[&[u8]],
+    ) -> io::Result<Pumped> {
+        debug_assert!(self.is_flushed() && parts.len() <= 2);
+        let header = self.header(kind, parts).emit();
+        let mut slices = [SendSlice::Bytes(&header); 3];
+        for (slice, part) in slices[1..].iter_mut().zip(parts) {
+            *slice = SendSlice::Bytes(part);
+        }
+        let sent = link.send(&slices[..1 + parts.len()]);
+        self.post(kind, parts);
+        let count = sent?.unwrap_or(0);
+        self.ring.advance(count);
+        Ok(match self.ring.unsent() {
+            0 => Pumped::Empty,
+            _ => Pumped::Full,
+        })
+    }
+
+    /// The header of a frame that is sent next.
+    #[inline]
+    fn header(&self, kind: FrameKind, parts: &[&[u8]]) -> Header {
+        Header {
+            kind,
+            length: parts.iter().map(|part| part.len()).sum(),
+            processed: self.processed,
+        }
+    }
+
     #[inline]
     fn push(&mut self, kind: FrameKind, parts: &[&[u8]]) {
         debug_assert!(kind.is_counted());
-        let length = parts.iter().map(|part| part.len()).sum();
-        let header = Header {
-            kind,
-            length,
-            processed: self.processed,
-        };
+        let header = self.header(kind, parts);
+        let length = header.length;
         self.ring.push(&header.emit());
         for part in parts {
             self.ring.push(part);

@@ -17,8 +17,8 @@ use weft_fabric::{FabricError, LinkTraffic, Operation, Peer, Result, SignalTable
 use crate::link::Link;
 use crate::network::Network;
 use crate::session::life::{Broke, Unreachable};
-use crate::session::{Sent, Session};
-use crate::wire::Malformed;
+use crate::session::{Post, Sent, Session};
+use crate::wire::{FrameKind, Malformed};
 
 /// What is known of one rank.
 enum Slot<S> {
@@ -212,6 +212,19 @@ impl<N: Network> Peers<N> {
         watched
     }
 
+    /// Watches all connections again, or no more, for reading. True: the system has not refused.
+    pub fn set_watched(&mut self, watched: bool) -> bool {
+        let bell = self.bell.clone();
+        let mut all = true;
+        for index in 0..self.connected.len() {
+            let peer = self.connected[index];
+            if let Some(session) = self.get_mut(peer) {
+                all &= session.set_watched(&*bell, peer, watched).is_ok();
+            }
+        }
+        all
+    }
+
     /// Lets go of the connection with a peer; the next one sends again what it carried.
     pub fn disconnect(&mut self, peer: u32) {
         self.connected.retain(|other| *other != peer);
@@ -291,6 +304,19 @@ impl<N: Network> Peers<N> {
             self.ended.extend(session.abandon().map(lost));
         }
         self.fates.push((peer, Fate::Succeeded));
+    }
+
+    /// Appends a frame to a peer, if there is credit, and sends what there is room for. `None`: there is no session.
+    #[inline]
+    pub fn post(&mut self, peer: u32, frame: (FrameKind, &[&[u8]])) -> Option<Post> {
+        let Some(Slot::Known(session)) = self.slots.get_mut(peer as usize) else {
+            return None;
+        };
+        let post = session.post(frame, &*self.bell, peer);
+        if post == Post::Taken(Sent::Failed) {
+            self.progressed += 1;
+        }
+        Some(post)
     }
 
     /// Sends to a peer what there is room for.

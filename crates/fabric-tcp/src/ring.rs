@@ -2,9 +2,11 @@
 //! other end when the peer has processed them.
 //!
 //! ```text
-//!   start ≤ sent ≤ end ≤ start + capacity       counts since the beginning, place = count mod capacity
+//!   start ≤ sent ≤ end ≤ start + capacity       counts since it was last empty, place = count mod capacity
 //!   └ kept for sending again ┘└ to be sent ┘
 //! ```
+//!
+//! An empty ring begins anew at its first byte, which is in the cache: a back and forth uses no other.
 
 /// The ring of one peer.
 pub struct Ring {
@@ -78,6 +80,9 @@ impl Ring {
         self.start += count as u64;
         debug_assert!(self.start <= self.end);
         self.sent = self.sent.max(self.start);
+        if self.start == self.end {
+            (self.start, self.sent, self.end) = (0, 0, 0);
+        }
     }
 
     /// All that is kept is to be sent again.
@@ -112,5 +117,23 @@ mod tests {
         assert_eq!(take(&mut ring, 8), b"defghijk");
         ring.release(8);
         assert_eq!((ring.free(), ring.unsent()), (8, 0));
+    }
+
+    #[test]
+    fn an_empty_ring_begins_anew() {
+        let mut ring = Ring::new(8);
+        ring.push(b"abcde");
+        assert_eq!(take(&mut ring, 5), b"abcde");
+        ring.release(5);
+        ring.push(b"fghijklm");
+        assert_eq!(ring.pieces(), (&b"fghijklm"[..], &b""[..]), "in one piece");
+        // Released before it was sent by this connection: a part, then all.
+        ring.release(3);
+        assert_eq!(take(&mut ring, 1), b"i");
+        ring.release(5);
+        assert_eq!((ring.free(), ring.unsent()), (8, 0));
+        ring.push(b"n");
+        ring.rewind();
+        assert_eq!(take(&mut ring, 1), b"n");
     }
 }

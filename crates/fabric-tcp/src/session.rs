@@ -46,8 +46,8 @@ pub struct Session<S> {
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Post {
-    /// It was taken; the session is to be pumped.
-    Taken,
+    /// It was taken, and what there is room for was sent.
+    Taken(Sent),
     /// Only what is under way already has room: retry.
     Full,
     /// The connection has ended after the peer's goodbye: the peer is to be dialled, or has left.
@@ -105,6 +105,9 @@ enum Next {
     Later,
 }
 
+/// From this size on a frame goes straight from the memory of whoever posts it, by a call with several slices.
+const THROUGH: usize = 512;
+
 /// What is said of a peer that sends other bytes.
 pub const MALFORMED: &str =
     "it sent bytes that are no frame, or a frame that does not fit what was asked";
@@ -161,19 +164,32 @@ impl<S: Stream> Session<S> {
         self.life.link().is_some_and(Link::is_blocked)
     }
 
-    /// Appends a frame of our own accord, if there is credit. It takes a goodbye back.
+    /// Appends a frame of our own accord, if there is credit, and sends what there is room for. It takes a goodbye back.
     #[inline]
-    pub fn post(&mut self, kind: FrameKind, parts: &[&[u8]]) -> Post {
-        let length = parts.iter().map(|part| part.len()).sum();
+    pub fn post(
+        &mut self,
+        (kind, parts): (FrameKind, &[&[u8]]),
+        bell: &impl Poller<S>,
+        peer: u32,
+    ) -> Post {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
         if !self.life.is_present() {
             return Post::Absent;
         }
         if !self.out.has_room(length) {
             return Post::Full;
         }
-        self.out.post(kind, parts);
         self.goodbye_sent = false;
-        Post::Taken
+        if length >= THROUGH
+            && let Life::Live(link) = &mut self.life
+            && link.is_free()
+            && self.out.is_flushed()
+        {
+            let pumped = self.out.post_through(link, kind, parts);
+            return Post::Taken(settle(link, pumped, bell, peer));
+        }
+        self.out.post(kind, parts);
+        Post::Taken(self.pump(bell, peer))
     }
 
     /// Asks for a transfer. The answer is that of the fabric if the request was taken.
@@ -286,6 +302,26 @@ impl<S: Stream> Session<S> {
         }
     }
 
+    /// Watches the connection again, or no more, for reading.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn set_watched(
+        &mut self,
+        bell: &impl Poller<S>,
+        peer: u32,
+        watched: bool,
+    ) -> io::Result<()> {
+        match (self.life.link_mut(), watched) {
+            (Some(link), true) => link.enter(bell, EventSource::Peer(peer)),
+            (Some(link), false) => {
+                link.leave(bell);
+                Ok(())
+            }
+            (None, _) => Ok(()),
+        }
+    }
+
     /// Sends what there is room for.
     #[inline]
     pub fn pump(&mut self, bell: &impl Poller<S>, peer: u32) -> Sent {
@@ -302,17 +338,8 @@ impl<S: Stream> Session<S> {
         if !link.can_send() {
             return Sent::Done;
         }
-        match self.out.pump(link, live) {
-            Ok(Pumped::Empty) => {}
-            Ok(Pumped::Full) => link.block(bell, EventSource::Peer(peer)),
-            Err(error) => {
-                // What the peer said before it went is there yet, and may be a goodbye: the next look
-                // reads it.
-                link.fail(&error);
-                return Sent::Failed;
-            }
-        }
-        Sent::Done
+        let pumped = self.out.pump(link, live);
+        settle(link, pumped, bell, peer)
     }
 
     /// There is room to send again. True: it was waited for, and the session is to be pumped.
@@ -523,6 +550,26 @@ impl<S: Stream> Session<S> {
             Confirmed::Unexpected => Err(Malformed),
         }
     }
+}
+
+/// Takes note of what sending over a connection has come to.
+#[inline]
+fn settle<S: Stream>(
+    link: &mut Link<S>,
+    pumped: io::Result<Pumped>,
+    bell: &impl Poller<S>,
+    peer: u32,
+) -> Sent {
+    match pumped {
+        Ok(Pumped::Empty) => {}
+        Ok(Pumped::Full) => link.block(bell, EventSource::Peer(peer)),
+        Err(error) => {
+            // What the peer said before it went is there yet, and may be a goodbye: the next look reads it.
+            link.fail(&error);
+            return Sent::Failed;
+        }
+    }
+    Sent::Done
 }
 
 /// A counted frame begins: takes its acknowledgement.

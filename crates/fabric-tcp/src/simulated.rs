@@ -162,6 +162,17 @@ impl Poller<SimulatedStream> for Simulated {
     fn slept(&self) -> bool {
         self.world().one_in(3)
     }
+
+    fn take_prepared(&self) -> bool {
+        self.world().take_prepared(self.node)
+    }
+
+    fn has_sleepers(&self) -> bool {
+        self.world().has_sleepers(self.node)
+    }
+
+    /// Whoever sleeps here has looked before.
+    fn set_deaf(&self, _: bool) {}
 }
 
 impl Bell for Simulated {

@@ -526,13 +526,19 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; cancel, ring, load, yield_core, shares_core, change_core, inquiry);
+    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry);
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();
         // The look that follows must see the network, too.
+        self.remote.announce();
         self.remote.note_sleep();
         ticket
+    }
+
+    fn cancel(&self, ticket: Ticket) {
+        self.local.cancel(ticket);
+        self.remote.note_woken();
     }
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
@@ -551,7 +557,7 @@ impl Bell for UnionBell {
         self.arm(true);
         self.local.wait(ticket, limit);
         self.arm(false);
-        self.remote.note_sleep();
+        self.remote.note_woken();
     }
 
     fn polls_per_clock_read(&self) -> u32 {

@@ -243,6 +243,8 @@ fn network(
     config.incarnation = later.map_or(0, |world| world.number);
     config.neighbours = launcher.local_size();
     config.patience = wishes.patience.unwrap_or(config.patience);
+    // Beside libfabric it only tells who has died, and who sleeps does so on another bell.
+    config.sleeps_announced = beside.is_none();
     if hosts.count() == 1 {
         config.listen = Listen::Loopback;
     }

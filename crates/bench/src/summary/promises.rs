@@ -91,7 +91,7 @@ pub(super) const TARGETS: &[Target] = &[
         ..at_most(
             "latency of 8 B over TCP, against spinning sockets",
             "latency-single",
-            1.15,
+            1.1,
         )
     },
     Target {
@@ -162,6 +162,8 @@ pub(super) const TARGETS: &[Target] = &[
             0.95,
         )
     },
+    // Over loopback a processor is the limit: the cipher takes 107 µs for 1 MiB where a plain stream takes 154, so 0.59 at
+    // most; a fifth less is the promise (docs/decisions/0022).
     Target {
         places: (1_048_576.0, 1_048_576.0),
         variant: "TCP, encrypted",
@@ -170,8 +172,18 @@ pub(super) const TARGETS: &[Target] = &[
         ..at_most(
             "bandwidth over TCP of 1 MiB, encrypted against plain",
             "bandwidth",
-            0.7,
+            0.49,
         )
+    },
+    Target {
+        places: EIGHT,
+        variant: "libfabric, tcp",
+        ..at_most("latency of 8 B by libfabric's tcp", "ofi-latency", 1.0)
+    },
+    Target {
+        places: (1_048_576.0, 1_048_576.0),
+        variant: "libfabric, tcp",
+        ..at_most("latency of 1 MiB by libfabric's tcp", "ofi-latency", 1.0)
     },
     // At most 0.95 of the time is at least 1.05 of the throughput.
     Target {

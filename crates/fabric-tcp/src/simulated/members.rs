@@ -43,6 +43,7 @@ impl Members {
                 node,
             };
             let mut config = Config::new(node as u32, ranks as u32, key.clone());
+            config.sleeps_announced = true;
             (config.seal, config.patience, config.connect) = (seal, PATIENCE, PATIENCE);
             let listeners = (0..listeners[node])
                 .map(|one| system.stream(Id::Listener(node, one)))

@@ -270,6 +270,8 @@ impl Play {
                 }
                 self.job.unpoisoned()?;
                 idle = if found == 0 { idle + 1 } else { 0 };
+                // Who has nothing to do sleeps, after another look: what is unread then wakes it.
+                locked(&self.world).set_asleep(found == 0);
                 if until(&mut self.job) {
                     return Ok(());
                 }

@@ -78,6 +78,10 @@ struct Node {
     watched: BTreeMap<Id, (EventSource, bool)>,
     due: u64,
     alive: bool,
+    /// Somebody is asleep, or about to be.
+    asleep: bool,
+    /// … and has not looked since it has said so.
+    prepared: bool,
 }
 
 /// All hosts and what is between them.
@@ -110,6 +114,8 @@ impl World {
             watched: BTreeMap::new(),
             due: u64::MAX,
             alive: true,
+            asleep: false,
+            prepared: false,
         };
         Self {
             now: 1,
@@ -148,6 +154,22 @@ impl World {
 
     pub fn set_due(&mut self, node: usize, due: u64) {
         self.nodes[node].due = due;
+    }
+
+    /// On all hosts somebody is about to sleep, or awake.
+    pub fn set_asleep(&mut self, asleep: bool) {
+        for node in &mut self.nodes {
+            (node.asleep, node.prepared) = (asleep, asleep);
+        }
+    }
+
+    /// Whether somebody has said that it is about to sleep, who may find out at once that it need not.
+    pub fn take_prepared(&mut self, node: usize) -> bool {
+        std::mem::take(&mut self.nodes[node].prepared) || self.one_in(20)
+    }
+
+    pub fn has_sleepers(&mut self, node: usize) -> bool {
+        self.nodes[node].asleep || self.one_in(8)
     }
 
     pub fn unwatch(&mut self, node: usize, id: Id) {

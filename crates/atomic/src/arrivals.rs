@@ -147,6 +147,21 @@ impl Arrivals {
         stamp.store(self.epoch, Ordering::Release);
     }
 
+    /// Whether a member has arrived at the next epoch, and so waits for this one there.
+    #[inline]
+    #[must_use]
+    pub fn waits(&self, stamps: &impl Stamps, member: usize) -> bool {
+        Self::came(stamps, self.epoch + 1, member)
+    }
+
+    /// Arrives at the next epoch, at which all others [have arrived](Self::waits): then there is room for it.
+    #[inline]
+    pub fn arrive_last(&mut self, stamps: &impl Stamps) {
+        self.arrive(stamps);
+        self.seen = self.members;
+        self.complete = self.epoch;
+    }
+
     /// After arriving, before a look at who else has that is to find out who is the last.
     #[inline]
     pub fn fence(&self) {

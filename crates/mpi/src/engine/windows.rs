@@ -148,17 +148,18 @@ impl Windows {
         }
     }
 
+    /// What may leave to a peer, if that is enough for a message of so many bytes: less [`cost`] once it has left.
+    #[inline(always)]
+    pub(super) fn open_for(&mut self, to: Peer, bytes: usize) -> Option<&mut u32> {
+        let open = self.open.get_mut(to.index())?;
+        (*open >= cost(bytes)).then_some(open)
+    }
+
     /// Whether a message of so many bytes may leave, which it takes of the window.
     #[inline(always)]
     pub(super) fn spend(&mut self, to: Peer, bytes: usize) -> bool {
-        let Some(open) = self.open.get_mut(to.index()) else {
-            return false;
-        };
-        let is_enough = *open >= cost(bytes);
-        if is_enough {
-            *open -= cost(bytes);
-        }
-        is_enough
+        let open = self.open_for(to, bytes);
+        open.map(|open| *open -= cost(bytes)).is_some()
     }
 
     /// A message that was to leave does not.

@@ -147,19 +147,23 @@ impl Arrivals {
         stamp.store(self.epoch, Ordering::Release);
     }
 
-    /// Whether a member has arrived at the next epoch, and so waits for this one there.
+    /// Whether a member has arrived at the next epoch, and so waits for this one there: by its stamp in the row of that.
     #[inline]
     #[must_use]
-    pub fn waits(&self, stamps: &impl Stamps, member: usize) -> bool {
-        Self::came(stamps, self.epoch + 1, member)
+    pub fn is_ahead(&self, stamp: &AtomicU64) -> bool {
+        // Acquire: SYNC arrivals.stamp.
+        stamp.load(Ordering::Acquire) > self.epoch
     }
 
-    /// Arrives at the next epoch, at which all others [have arrived](Self::waits): then there is room for it.
+    /// Arrives at the next epoch, in whose row this member has this stamp. All others [have arrived](Self::is_ahead) there, so
+    /// there is room for it.
     #[inline]
-    pub fn arrive_last(&mut self, stamps: &impl Stamps) {
-        self.arrive(stamps);
+    pub fn arrive_last(&mut self, stamp: &AtomicU64) {
+        self.epoch += 1;
         self.seen = self.members;
         self.complete = self.epoch;
+        // Release: SYNC arrivals.stamp.
+        stamp.store(self.epoch, Ordering::Release);
     }
 
     /// After arriving, before a look at who else has that is to find out who is the last.

@@ -171,7 +171,7 @@ struct Core {
 /// One rank's engine.
 pub(crate) struct Engine {
     fabric: Box<dyn Fabric>,
-    /// Of the fabric, by peer.
+    /// Of the fabric, by peer; none while [short](weft_sys::span::SHORT) messages may not leave at once.
     writers: Arc<[SlotWriter]>,
     core: Core,
     outbox: Outbox,
@@ -279,7 +279,6 @@ impl Engine {
         widen: impl FnOnce(&mut Box<dyn Fabric>) -> Result<(), E>,
     ) -> Result<(), E> {
         widen(&mut self.fabric)?;
-        self.writers = self.fabric.writers();
         self.most_eager = self.most_eager.min(self.fabric.limits().data);
         self.eager = self.eager.min(self.most_eager);
         self.watch_revoked();

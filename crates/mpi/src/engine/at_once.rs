@@ -29,7 +29,6 @@ use super::protocol::Protocol;
 use super::request_id::RequestId;
 use super::start::pattern;
 use super::unexpected::UnexpectedId;
-use super::windows::cost;
 use super::{BUDGET, Core, Engine};
 use crate::buffer;
 use crate::datatype::SignatureCode;
@@ -310,14 +309,12 @@ impl Engine {
         tag: i32,
     ) -> Written {
         let size = region.len();
+        // There are none while short messages may not leave at once.
         let Some(lane) = self.writers.get(to.index()) else {
             return Written::Refused;
         };
-        if size >= self.injected_below {
-            return Written::Refused;
-        }
         // Nothing may leave at once to whom something waits for.
-        let Some(open) = self.outbox.windows.open_for(to, size) else {
+        let Some((open, left)) = self.outbox.windows.open_for(to, size) else {
             return Written::Refused;
         };
         let envelope = Envelope {
@@ -328,7 +325,7 @@ impl Engine {
         let data = SharedBytes::of(buffer::bytes_of(&region));
         let written = lane.write(words, data);
         if written != Written::Refused {
-            *open -= cost(size);
+            *open = left;
             // It is to this host.
             self.core.counters.sent(Protocol::Eager, size);
         }
@@ -387,12 +384,8 @@ impl Engine {
         bell: &Arc<dyn Bell>,
     ) -> Next {
         // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
-        let matching = &self.core.matching;
-        if matching.unexpected_len() != 0
-            || matching.posted_len() != 0
-            || self.core.events.are_wanted()
-            || self.driven
-        {
+        debug_assert!(!self.has_unexpected());
+        if self.core.matching.posted_len() != 0 || self.core.events.are_wanted() || self.driven {
             return Next::Other;
         }
         let size = into.len();

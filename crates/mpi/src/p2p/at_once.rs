@@ -18,9 +18,8 @@ use crate::process::Process;
 /// A message was written: its receiver is to find it. Lets go of the engine, so that nothing is to be kept for after this.
 #[cold]
 #[inline(never)]
-fn announce(mut engine: biased::ByBias<'_, Engine>, to: Peer) -> bool {
+fn announce(mut engine: biased::ByBias<'_, Engine>, to: Peer) {
     engine.announce_written(to);
-    true
 }
 
 impl Comm {
@@ -40,7 +39,10 @@ impl Comm {
         match engine.write_at_once(bytes, self.context(), peer, tag) {
             Written::Done => true,
             Written::Refused => false,
-            Written::Unannounced => announce(engine, peer),
+            Written::Unannounced => {
+                announce(engine, peer);
+                true
+            }
         }
     }
 
@@ -73,6 +75,9 @@ impl Comm {
         let Some(mut engine) = shared.try_by_bias() else {
             return self.recv_any_at_once(into, Source::Rank(rank), TagPattern::Exact(tag));
         };
+        if engine.has_unexpected() {
+            return self.recv_waiting_at_once(engine, into, (rank, peer), tag);
+        }
         match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
             Next::Taken => Some(Received {
                 source: rank,
@@ -80,9 +85,6 @@ impl Comm {
                 bytes: into.0.len() as u64,
             }),
             Next::Nothing => None,
-            Next::Other if engine.has_unexpected() => {
-                self.recv_waiting_at_once(engine, into, (rank, peer), tag)
-            }
             Next::Other => self.look_for(engine.into_guard(), into, (rank, peer), tag),
         }
     }

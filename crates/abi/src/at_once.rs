@@ -408,12 +408,10 @@ pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::S
     let Ok(count) = usize::try_from(count) else {
         return false;
     };
-    // SAFETY: as the caller promises; they may be aligned as the caller likes.
     let ended = |place| {
-        matches!(
-            unsafe { requests.add(place).read_unaligned() },
-            DONE | k::MPI_REQUEST_NULL
-        )
+        // SAFETY: as the caller promises; they may be aligned as the caller likes.
+        let request = unsafe { requests.add(place).read_unaligned() };
+        request == DONE || request == k::MPI_REQUEST_NULL
     };
     if !(0..count).all(ended) {
         return false;

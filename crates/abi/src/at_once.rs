@@ -20,8 +20,8 @@ use std::ffi::{c_int, c_void};
 
 use weft_mpi::datatype::SignatureCode;
 use weft_mpi::p2p::Received;
-use weft_mpi::{Comm, RequestId, Source, TagPattern};
-use weft_sys::span::Region;
+use weft_mpi::{Comm, Process, RequestId, Source, TagPattern};
+use weft_sys::span::{Region, SHORT};
 
 use crate::check::{self, PAGE, TAG_MAX};
 use crate::generated::constants as k;
@@ -98,12 +98,39 @@ unsafe fn set_status(address: *mut c::Status, received: Received) {
     status.error = error;
 }
 
-/// `MPI_Send`.
+/// `MPI_Send` of few bytes.
 ///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
 pub unsafe fn send(
+    buf: *const c_void,
+    count: i64,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(bytes) = (unsafe { bytes(buf.cast_mut(), count, datatype) }) else {
+        return false;
+    };
+    // First of all: what is long has another way, on which all is checked again.
+    if bytes.0.len() > SHORT {
+        return false;
+    }
+    let Some(comm) = communicator(comm) else {
+        return false;
+    };
+    (0..=TAG_MAX).contains(&tag) && comm.send_short_at_once(bytes, dest.cast_unsigned(), tag)
+}
+
+/// `MPI_Send` of what is longer, or leaves otherwise than most.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn send_long(
     buf: *const c_void,
     count: i64,
     datatype: c::Datatype,
@@ -121,7 +148,7 @@ pub unsafe fn send(
     (0..=TAG_MAX).contains(&tag) && comm.send_at_once(bytes, dest.cast_unsigned(), tag)
 }
 
-/// `MPI_Isend`.
+/// `MPI_Isend` of few bytes.
 ///
 /// # Safety
 /// As the head of the module says.
@@ -136,12 +163,49 @@ pub unsafe fn isend(
     request: *mut c::Request,
 ) -> bool {
     // SAFETY: as the caller promises.
-    if request.is_null() || !unsafe { send(buf, count, datatype, dest, tag, comm) } {
-        return false;
+    unsafe {
+        !request.is_null() && send(buf, count, datatype, dest, tag, comm) && has_left(request)
     }
-    // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.
-    unsafe { request.write_unaligned(pack(RequestId::DONE)) };
+}
+
+/// `MPI_Isend` of what is longer, or leaves otherwise than most.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn isend_long(
+    buf: *const c_void,
+    count: i64,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe {
+        !request.is_null() && send_long(buf, count, datatype, dest, tag, comm) && has_left(request)
+    }
+}
+
+/// Stores the request of a message that has left.
+///
+/// # Safety
+/// As the head of the module says; the address is not null.
+#[inline(always)]
+unsafe fn has_left(request: *mut c::Request) -> bool {
+    // SAFETY: as the caller promises; it may be aligned as the caller likes.
+    unsafe { request.write_unaligned(DONE) };
     true
+}
+
+/// `MPI_Barrier` of two.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn barrier(comm: c::Comm) -> bool {
+    communicator(comm).is_some_and(Comm::barrier_at_once)
 }
 
 /// `MPI_Recv`.
@@ -158,15 +222,23 @@ pub unsafe fn recv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> bool {
+    // SAFETY: as the caller promises.
+    let Some(bytes) = (unsafe { bytes(buf, count, datatype) }) else {
+        return false;
+    };
     let Some(comm) = communicator(comm) else {
         return false;
     };
-    // SAFETY: as the caller promises.
-    let bytes = unsafe { bytes(buf, count, datatype) };
-    let (Some(bytes), Some((source, tag))) = (bytes, envelope(source, tag)) else {
-        return false;
+    // What is neither a wildcard nor a rank is none of the communicator's.
+    let received = if source != k::MPI_ANY_SOURCE && (0..=TAG_MAX).contains(&tag) {
+        comm.recv_at_once(bytes, source.cast_unsigned(), tag)
+    } else {
+        let Some((source, tag)) = envelope(source, tag) else {
+            return false;
+        };
+        comm.recv_any_at_once(bytes, source, tag)
     };
-    let Some(received) = comm.recv_at_once(bytes, source, tag) else {
+    let Some(received) = received else {
         return false;
     };
     // SAFETY: as the caller promises.
@@ -275,12 +347,34 @@ unsafe fn set_ended(request: *mut c::Request, status: *mut c::Status, received: 
     }
 }
 
-/// `MPI_Wait`.
+/// `MPI_Wait` for what has ended already.
 ///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
 pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { wait_by(request, status, Process::wait_for_plain_at_once) }
+}
+
+/// `MPI_Wait` for a receive whose message is perhaps there.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn wait_long(request: *mut c::Request, status: *mut c::Status) -> bool {
+    // SAFETY: as the caller promises.
+    unsafe { wait_by(request, status, Process::wait_at_once) }
+}
+
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+unsafe fn wait_by(
+    request: *mut c::Request,
+    status: *mut c::Status,
+    wait: impl FnOnce(&Process, RequestId) -> Option<Received>,
+) -> bool {
     // SAFETY: as the caller promises.
     let Some(handle) = (unsafe { request_at(request) }) else {
         return false;
@@ -294,12 +388,46 @@ pub unsafe fn wait(request: *mut c::Request, status: *mut c::Status) -> bool {
     let (Some(id), Some(runtime)) = (ends_once(handle), state::runtime()) else {
         return false;
     };
-    let received = runtime.process.wait_at_once(id);
+    let received = wait(&runtime.process, id);
     if received.is_some() {
         // SAFETY: as above.
         unsafe { set_ended(request, status, received) };
     }
     received.is_some()
+}
+
+/// `MPI_Waitall` for sends that had ended before their calls returned.
+///
+/// # Safety
+/// As the head of the module says.
+#[inline(always)]
+pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::Status) -> bool {
+    if requests.is_null() || !state::may_end_at_once() {
+        return false;
+    }
+    let Ok(count) = usize::try_from(count) else {
+        return false;
+    };
+    let ended = |place| {
+        // SAFETY: as the caller promises; they may be aligned as the caller likes.
+        let request = unsafe { requests.add(place).read_unaligned() };
+        request == DONE || request == k::MPI_REQUEST_NULL
+    };
+    if !(0..count).all(ended) {
+        return false;
+    }
+    for place in 0..count {
+        // SAFETY: as the caller promises; there are as many statuses as requests, or none.
+        unsafe {
+            let status = if statuses.is_null() {
+                statuses
+            } else {
+                statuses.add(place)
+            };
+            set_ended(requests.add(place), status, None);
+        }
+    }
+    true
 }
 
 /// `MPI_Test`.

@@ -147,6 +147,25 @@ impl Arrivals {
         stamp.store(self.epoch, Ordering::Release);
     }
 
+    /// Whether a member has arrived at the next epoch, and so waits for this one there: by its stamp in the row of that.
+    #[inline]
+    #[must_use]
+    pub fn is_ahead(&self, stamp: &AtomicU64) -> bool {
+        // Acquire: SYNC arrivals.stamp.
+        stamp.load(Ordering::Acquire) > self.epoch
+    }
+
+    /// Arrives at the next epoch, in whose row this member has this stamp. All others [have arrived](Self::is_ahead) there, so
+    /// there is room for it.
+    #[inline]
+    pub fn arrive_last(&mut self, stamp: &AtomicU64) {
+        self.epoch += 1;
+        self.seen = self.members;
+        self.complete = self.epoch;
+        // Release: SYNC arrivals.stamp.
+        stamp.store(self.epoch, Ordering::Release);
+    }
+
     /// After arriving, before a look at who else has that is to find out who is the last.
     #[inline]
     pub fn fence(&self) {

@@ -16,8 +16,8 @@ use std::time::Duration;
 use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
-    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SyncKey, Token,
-    Traffic, Uses, no_such_channel,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
+    SyncKey, Token, Traffic, Uses, no_such_channel,
 };
 use weft_sys::{Availability, clock, membarrier};
 
@@ -273,6 +273,14 @@ impl Fabric for Shm {
         self.outbound.inject(to, head, data)
     }
 
+    fn writers(&self) -> Arc<[SlotWriter]> {
+        Arc::clone(self.outbound.writers())
+    }
+
+    fn announce(&mut self, to: Peer) {
+        self.outbound.announce(to);
+    }
+
     #[inline]
     fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next {
         let (next, freed) = self.inbound.take_next(from, head, into);
@@ -287,14 +295,14 @@ impl Fabric for Shm {
         let mut done = 0;
         // Most looks find nothing, or a short message in a lane that is polled directly.
         while !self.portal.has_work() && !self.members.has_untold() {
-            let look = self
-                .inbound
-                .take_short(|from, head, data| sink.message(from, head, data));
+            let look = self.inbound.take_short(budget - done, |from, head, data| {
+                sink.message(from, head, data);
+            });
             match look {
                 Look::Nothing => return done,
                 Look::Other => break,
-                Look::Taken { from, freed } => {
-                    done += 1;
+                Look::Taken { from, count, freed } => {
+                    done += count;
                     if freed {
                         self.outbound.tell_room(from);
                     }

@@ -44,10 +44,12 @@ pub(crate) enum Look {
     Nothing,
     /// Something else than a short message in a hot lane: see [`InboundLanes::poll`].
     Other,
-    /// A message was handed out.
+    /// Messages were handed out.
     Taken {
-        /// Its sender.
+        /// Their sender.
         from: Peer,
+        /// How many.
+        count: usize,
         /// Whether the lane has room again, which the sender is to be told.
         freed: bool,
     },
@@ -105,10 +107,14 @@ impl InboundLanes {
         self.segment.control(self.me)
     }
 
-    /// The usual look: hands `deliver` the next packet of the hot lane that has its turn, if it is a short message and
-    /// no other lane comes first.
+    /// The usual look: hands `deliver` the next packets of the hot lane that has its turn, as many as are short messages, at most
+    /// `most` and its share, if no other lane comes first.
     #[inline]
-    pub fn take_short(&mut self, deliver: impl FnOnce(Peer, &Head, SharedBytes<'_>)) -> Look {
+    pub fn take_short(
+        &mut self,
+        most: usize,
+        mut deliver: impl FnMut(Peer, &Head, SharedBytes<'_>),
+    ) -> Look {
         self.all_are_due = false;
         if self.pending_first || self.poll_set.waiting() != 0 {
             return Look::Other;
@@ -122,12 +128,20 @@ impl InboundLanes {
         if PollSet::may_be_announced(lane.receiver()) {
             return Look::Other;
         }
+        let most = most.min(SHARE);
+        let (mut count, mut freed) = (0, false);
         // SAFETY: `self` holds the segment, and the data are not used after `consume_short` below.
-        let Some((head, data)) = (unsafe { lane.peek_short() }) else {
+        while let Some((head, data)) = unsafe { lane.peek_short() } {
+            deliver(Peer(from), &head, data);
+            count += 1;
+            freed = lane.consume_short();
+            if freed || count >= most {
+                break;
+            }
+        }
+        if count == 0 {
             return self.look_at_others();
-        };
-        deliver(Peer(from), &head, data);
-        let freed = lane.consume_short();
+        }
         if freed {
             lane.publish_room();
         }
@@ -135,6 +149,7 @@ impl InboundLanes {
         self.poll_set.hit(index);
         Look::Taken {
             from: Peer(from),
+            count,
             freed,
         }
     }

@@ -45,8 +45,12 @@
 //! if it lies between what it knew and what it sent. A lying peer can spoil what it sends or
 //! receives on its own lane, and make the lane be closed.
 
+use std::ptr::NonNull;
+use std::sync::Arc;
+
 use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, Next, Region, SharedBytes};
+use weft_sys::slots::{Reader, SlotWriter};
 use weft_sys::span::{SHORT, copy_if_short, copy_short};
 
 use crate::layout::{Control, INLINE, LaneHead, LaneSlot, Shape};
@@ -180,8 +184,12 @@ pub(crate) struct NextSlot(*mut LaneSlot);
 #[derive(Debug)]
 pub(crate) struct OutLane {
     memory: LaneMemory,
-    /// Messages sent.
-    sent: u32,
+    /// Those of all lanes of the sender. That of this one counts the messages sent, and is lent to whoever has the endpoint: see
+    /// [`slots`](weft_sys::slots).
+    writers: Arc<[SlotWriter]>,
+    to: u32,
+    /// Its receiver fences for us and is there: short messages may be written by the writer alone.
+    is_open: bool,
     /// Messages known to be consumed.
     seen: u32,
     /// Where the next data goes in the bulk area.
@@ -199,16 +207,64 @@ unsafe impl Send for OutLane {}
 /// The bulk area takes data in pieces of so many bytes.
 const PIECE: u32 = 64;
 
+/// The writers of all lanes from a process slot, closed.
+pub(crate) fn writers(segment: &Segment, from: u32) -> Arc<[SlotWriter]> {
+    let writer = |to| {
+        let memory = LaneMemory::of(segment, from, to);
+        let reader = Reader {
+            looks: NonNull::from(&memory.head().hot),
+            doorbell: NonNull::from(&memory.control().doorbell),
+        };
+        let slots = NonNull::new(memory.slot(0)).expect("within the segment");
+        // SAFETY: `LaneMemory::of` has so many slots within the segment's mapping, which the writer keeps, as it has the
+        // head and the control block; whoever receives checks what it finds.
+        unsafe { SlotWriter::new(segment.mapping().clone(), slots, memory.mask, reader) }
+    };
+    (0..segment.shape().process_slots).map(writer).collect()
+}
+
 impl OutLane {
-    pub fn new(segment: &Segment, from: u32, to: u32) -> Self {
+    /// That to a process slot, of which these are the [`writers`].
+    pub fn new(segment: &Segment, from: u32, to: u32, writers: Arc<[SlotWriter]>) -> Self {
+        writers[to as usize].set_sent(0, false);
         Self {
             memory: LaneMemory::of(segment, from, to),
-            sent: 0,
+            writers,
+            to,
+            is_open: false,
             seen: 0,
             bulk_next: 0,
             bulk_sent: 0,
             bulk_seen: 0,
         }
+    }
+
+    #[inline]
+    fn writer(&self) -> &SlotWriter {
+        &self.writers[self.to as usize]
+    }
+
+    /// Messages sent.
+    #[inline]
+    fn sent(&self) -> u32 {
+        self.writer().sent()
+    }
+
+    /// Whether short messages may be written by the writer alone from now on: towards a receiver that fences for us.
+    #[cold]
+    pub fn set_open(&mut self, is_open: bool) {
+        self.is_open = is_open;
+        if is_open {
+            self.lend_room();
+        } else {
+            self.writer().close();
+        }
+    }
+
+    /// The writer gets all the room that there is as far as is known.
+    fn lend_room(&self) {
+        self.writer()
+            .open_until(self.seen.wrapping_add(self.memory.slots()));
     }
 
     /// Whether the receiver polls this lane directly. Look after publishing, with a fence between.
@@ -294,8 +350,9 @@ impl OutLane {
     /// The slot of the next packet, if there is room as far as is known.
     #[inline]
     pub fn room(&self) -> Option<NextSlot> {
-        let free = self.sent.wrapping_sub(self.seen) <= self.memory.mask;
-        free.then(|| NextSlot(self.memory.slot(self.sent)))
+        let sent = self.sent();
+        let free = sent.wrapping_sub(self.seen) <= self.memory.mask;
+        free.then(|| NextSlot(self.memory.slot(sent)))
     }
 
     /// The slot of the next packet, if there is room.
@@ -303,7 +360,7 @@ impl OutLane {
     fn next_slot(&mut self) -> Option<NextSlot> {
         self.room().or_else(|| {
             let found = self.look_for_slots();
-            found.then(|| NextSlot(self.memory.slot(self.sent)))
+            found.then(|| NextSlot(self.memory.slot(self.sent())))
         })
     }
 
@@ -315,25 +372,23 @@ impl OutLane {
         for (word, bytes) in head_words.iter().zip(head.as_chunks::<8>().0) {
             word.store(u64::from_ne_bytes(*bytes), Ordering::Relaxed);
         }
-        self.sent = self.sent.wrapping_add(1);
+        let sent = self.sent().wrapping_add(1);
+        self.writer().set_sent(sent, self.is_open);
         // SYNC lane.publish.
-        word.store(
-            u64::from(self.sent) << 32 | u64::from(bits),
-            Ordering::Release,
-        );
+        word.store(u64::from(sent) << 32 | u64::from(bits), Ordering::Release);
     }
 
     /// Whether background traffic may use the lane now: it leaves half of it to messages.
     pub fn has_spare_room(&mut self, data: u32) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.memory.slots() / 2
+        self.sent().wrapping_sub(self.seen) < self.memory.slots() / 2
             && self.bulk_sent.wrapping_sub(self.bulk_seen) + data <= self.memory.bulk / 2
     }
 
     #[cold]
     fn look_for_slots(&mut self) -> bool {
         self.refresh();
-        self.sent.wrapping_sub(self.seen) < self.memory.slots()
+        self.sent().wrapping_sub(self.seen) < self.memory.slots()
     }
 
     /// Reads the receiver's progress and believes as much of it as is possible.
@@ -342,8 +397,12 @@ impl OutLane {
         let progress = self.memory.head().progress.load(Ordering::Acquire);
         let (slots, bulk) = (progress as u32, (progress >> 32) as u32);
         // More is outstanding than before, or more was consumed than sent: a lie.
-        if self.sent.wrapping_sub(slots) <= self.sent.wrapping_sub(self.seen) {
+        let sent = self.sent();
+        if sent.wrapping_sub(slots) <= sent.wrapping_sub(self.seen) {
             self.seen = slots;
+            if self.is_open {
+                self.lend_room();
+            }
         }
         if self.bulk_sent.wrapping_sub(bulk) <= self.bulk_sent.wrapping_sub(self.bulk_seen) {
             self.bulk_seen = bulk;

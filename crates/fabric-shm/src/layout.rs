@@ -67,9 +67,6 @@ pub(crate) const PAGE: usize = 4096;
 /// Words of the set of pending lanes.
 const PENDING_WORDS: usize = MAX_RANKS as usize / 64;
 
-/// Data bytes that fit into a lane slot.
-pub(crate) const INLINE: usize = 88;
-
 /// Process states, as the launcher reads them by [`Watch`](crate::Watch).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
@@ -214,13 +211,8 @@ pub(crate) struct LaneHead {
     pub hot: AtomicU32,
 }
 
-/// Lane slot: one element of a lane's ring. Never referred to as a whole: `data` is reached by pointer.
-#[repr(C, align(128))]
-pub(crate) struct LaneSlot {
-    pub word: AtomicU64,
-    pub head: [AtomicU64; HEAD / 8],
-    pub data: [u8; INLINE],
-}
+/// Lane slot: one element of a lane's ring, and the data bytes that fit into it.
+pub(crate) use weft_sys::slots::{INLINE, Slot as LaneSlot};
 
 const _: () = {
     // Each rank is inside of one grant at a time.
@@ -231,7 +223,7 @@ const _: () = {
     assert!(std::mem::offset_of!(Control, doorbell) == 0);
     assert!(std::mem::offset_of!(Control, fences) == 64);
     assert!(size_of::<GrantRecord>() == 64);
-    assert!(size_of::<LaneSlot>() == 128);
+    assert!(size_of::<LaneSlot>() == 128 && HEAD == 8 * weft_sys::slots::HEAD_WORDS);
     assert!(std::mem::offset_of!(LaneSlot, data) + INLINE == size_of::<LaneSlot>());
     assert!(size_of::<LaneHead>() == 128);
     // Kept together when a slot is cleared.

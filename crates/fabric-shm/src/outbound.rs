@@ -12,10 +12,10 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{Head, Peer, Posted, Result, SharedBytes};
+use weft_fabric::{Head, Peer, Posted, Result, SharedBytes, SlotWriter};
 
 use crate::bell::ShmBell;
-use crate::lane::{OutLane, PacketKind};
+use crate::lane::{self, OutLane, PacketKind};
 use crate::layout::Control;
 use crate::membership::JobMembership;
 use crate::poll_set;
@@ -32,9 +32,9 @@ struct Outbound {
 }
 
 impl Outbound {
-    fn new(segment: &Segment, me: u32, peer: u32) -> Self {
+    fn new(segment: &Segment, me: u32, peer: u32, writers: &Arc<[SlotWriter]>) -> Self {
         Self {
-            lane: OutLane::new(segment, me, peer),
+            lane: OutLane::new(segment, me, peer, Arc::clone(writers)),
             light: false,
             closed: false,
         }
@@ -51,6 +51,7 @@ impl Outbound {
         let theirs = control.fences.load(Ordering::Acquire);
         self.light = fences && theirs == 1;
         if self.light {
+            self.lane.set_open(!self.closed);
             FenceMode::Asymmetric
         } else {
             FenceMode::Symmetric
@@ -69,16 +70,19 @@ pub(crate) struct OutboundLanes {
     /// Bytes of data that a message may have.
     limit: usize,
     lanes: Vec<Outbound>,
+    writers: Arc<[SlotWriter]>,
 }
 
 impl OutboundLanes {
     /// The lanes from process slot `me`. `fences`: as shown by [`JobMembership::join`].
     pub fn new(segment: Arc<Segment>, me: u32, bell: Arc<ShmBell>, fences: bool) -> Self {
         let lanes = 0..segment.shape().process_slots;
+        let writers = lane::writers(&segment, me);
         Self {
             lanes: lanes
-                .map(|peer| Outbound::new(&segment, me, peer))
+                .map(|peer| Outbound::new(&segment, me, peer, &writers))
                 .collect(),
+            writers,
             limit: segment.shape().data as usize,
             segment,
             me,
@@ -196,14 +200,29 @@ impl OutboundLanes {
         outbound.is_some_and(|outbound| outbound.lane.has_spare_room(data as u32))
     }
 
+    /// The writers of all lanes, by process slot: open towards peers that are there and fence for us.
+    pub fn writers(&self) -> &Arc<[SlotWriter]> {
+        &self.writers
+    }
+
+    /// A message was written to the lane of a peer, who is to find it.
+    #[cold]
+    pub fn announce(&mut self, to: Peer) {
+        if to.index() < self.lanes.len() {
+            self.tell(to);
+        }
+    }
+
     /// A peer is lost: nothing goes there any more.
     pub fn close(&mut self, peer: Peer) {
-        self.lanes[peer.index()].closed = true;
+        let outbound = &mut self.lanes[peer.index()];
+        outbound.closed = true;
+        outbound.lane.set_open(false);
     }
 
     /// Another process has the slot of a peer: the lane to it begins anew.
     pub fn open(&mut self, peer: Peer) {
-        self.lanes[peer.index()] = Outbound::new(&self.segment, self.me, peer.0);
+        self.lanes[peer.index()] = Outbound::new(&self.segment, self.me, peer.0, &self.writers);
     }
 }
 

@@ -171,6 +171,11 @@ impl Segment {
         self.heap.as_deref()
     }
 
+    /// The memory itself.
+    pub fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
+    }
+
     /// Its sizes.
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -63,7 +63,7 @@ impl Abroad {
 }
 
 impl Fabric for Abroad {
-    weft_fabric::forward_fabric!(self => self.own; me, now, allocate_shared, release_shared, farewell, channels,
+    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, farewell, channels,
         open_channel);
 
     fn peers(&self) -> u32 {

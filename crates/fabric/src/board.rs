@@ -33,10 +33,8 @@ const LINE: usize = 128;
 const HEAD: usize = 24;
 /// Data that fit into a line.
 const INLINE: usize = LINE - HEAD;
-/// Where in a line its parts are. The stamp is first.
-const CALL: usize = 8;
-const NUMBER: usize = 16;
-const LENGTH: usize = 20;
+/// Words of that: the stamp, the call, and the number with the length in the upper half.
+const WORDS: usize = HEAD / 8;
 /// The part before the lines: see [`Board::leave`] and [`Board::wish_room`].
 const FRONT: usize = 128;
 const LEFT: usize = 0;
@@ -55,6 +53,14 @@ pub struct Note {
     pub number: u32,
     /// Bytes of its data.
     pub length: u32,
+}
+
+impl Note {
+    /// Number and length in one word.
+    #[inline]
+    fn rest(self) -> u64 {
+        u64::from(self.number) | u64::from(self.length) << 32
+    }
 }
 
 /// A board as one member has it. See the [module page](self).
@@ -89,10 +95,11 @@ impl Lines {
         }
     }
 
+    /// The words of a member in a row.
     #[inline]
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        let word = self.memory.atomic_u64(offset);
-        word.expect("the board is as long as its layout, which `Board::new` has checked")
+    fn words(&self, row: usize, member: usize) -> &[AtomicU64; WORDS] {
+        let words = self.memory.atomic_u64s(self.line(row, member));
+        words.expect("the board is as long as its layout, which `Board::new` has checked")
     }
 
     #[inline]
@@ -105,7 +112,7 @@ impl Lines {
 impl Stamps for Lines {
     #[inline]
     fn stamp(&self, row: usize, member: usize) -> &AtomicU64 {
-        self.word(self.line(row, member))
+        &self.words(row, member)[0]
     }
 }
 
@@ -256,20 +263,44 @@ impl Board {
     /// know whether it is the last [fences](Self::fence) before it looks.
     #[inline]
     pub fn arrive(&mut self, note: Note) {
-        let row = arrivals::row(self.arrivals.epoch() + 1);
-        let line = self.lines.line(row, self.me());
-        // Relaxed: the stamp that follows orders them.
-        self.lines
-            .word(line + CALL)
-            .store(note.call, Ordering::Relaxed);
-        self.lines
-            .half(line + NUMBER)
-            .store(note.number, Ordering::Relaxed);
-        self.lines
-            .half(line + LENGTH)
-            .store(note.length, Ordering::Relaxed);
+        self.write_note(note);
         self.written.arrive();
         self.arrivals.arrive(&self.lines);
+    }
+
+    #[inline]
+    fn write_note(&self, note: Note) {
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let [_, call, rest] = self.lines.words(row, self.me());
+        // Relaxed: the stamp that follows orders them.
+        call.store(note.call, Ordering::Relaxed);
+        rest.store(note.rest(), Ordering::Relaxed);
+    }
+
+    /// Arrives at the next epoch, without data, if this is a board of two, and the other one has arrived there with the same
+    /// note: all are there then. False, without effect, otherwise.
+    #[inline(always)]
+    #[must_use]
+    pub fn meet(&mut self, note: Note) -> bool {
+        if self.members() != 2 {
+            return false;
+        }
+        let me = self.me().min(1);
+        let row = arrivals::row(self.arrivals.epoch() + 1);
+        let [stamp, call, rest] = self.lines.words(row, 1 - me);
+        if !self.arrivals.is_ahead(stamp)
+            || call.load(Ordering::Relaxed) != note.call
+            || rest.load(Ordering::Relaxed) != note.rest()
+        {
+            return false;
+        }
+        let [stamp, call, rest] = self.lines.words(row, me);
+        // Relaxed: the stamp that follows orders them.
+        call.store(note.call, Ordering::Relaxed);
+        rest.store(note.rest(), Ordering::Relaxed);
+        self.written.arrive();
+        self.arrivals.arrive_last(stamp);
+        true
     }
 
     /// After arriving: of those who do this at least one finds by its next look that all have arrived.
@@ -317,11 +348,12 @@ impl Board {
     }
 
     fn note_in(&self, row: usize, member: usize) -> Note {
-        let line = self.lines.line(row, member);
+        let [_, call, rest] = self.lines.words(row, member);
+        let rest = rest.load(Ordering::Relaxed);
         Note {
-            call: self.lines.word(line + CALL).load(Ordering::Relaxed),
-            number: self.lines.half(line + NUMBER).load(Ordering::Relaxed),
-            length: self.lines.half(line + LENGTH).load(Ordering::Relaxed),
+            call: call.load(Ordering::Relaxed),
+            number: rest as u32,
+            length: (rest >> 32) as u32,
         }
     }
 
@@ -451,6 +483,36 @@ mod tests {
         assert_eq!(boards[1].note_before(0), Some(note(1)));
         boards[0].arrive(note(5));
         assert_eq!(boards[0].note_before(0), Some(note(3)));
+    }
+
+    #[test]
+    fn who_comes_last_of_two_need_not_wait() {
+        let mut boards = boards(2);
+        let note = |number| Note {
+            call: 1,
+            number,
+            length: 1 << 20,
+        };
+        for number in 0..3 * ROWS as u32 {
+            let (first, last) = (number as usize % 2, 1 - number as usize % 2);
+            assert!(!boards[first].meet(note(number)), "nobody is there");
+            assert!(boards[first].has_room(0));
+            boards[first].arrive(note(number));
+            assert!(
+                !boards[last].meet(note(number + 1)),
+                "it does something else"
+            );
+            assert!(boards[last].meet(note(number)));
+            assert!(boards[first].have_all() && boards[last].have_all());
+            assert_eq!(boards[first].note_of(last), note(number));
+        }
+        // Not of more than two.
+        let mut three = self::boards(3);
+        for board in &mut three[..2] {
+            assert!(board.has_room(0));
+            board.arrive(note(0));
+        }
+        assert!(!three[2].meet(note(0)));
     }
 
     #[test]

@@ -73,6 +73,16 @@ macro_rules! forward_fabric {
             $to.inject(to, head, data)
         }
     };
+    ($this:ident => $to:expr; writers) => {
+        fn writers(&$this) -> ::std::sync::Arc<[$crate::SlotWriter]> {
+            $to.writers()
+        }
+    };
+    ($this:ident => $to:expr; announce) => {
+        fn announce(&mut $this, to: $crate::Peer) {
+            $to.announce(to);
+        }
+    };
     ($this:ident => $to:expr; take_next) => {
         fn take_next(
             &mut $this,

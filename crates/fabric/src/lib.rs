@@ -56,6 +56,7 @@ pub use shared::{SharedBlock, SharedKey};
 pub use signals::SignalTable;
 pub use traffic::{LinkTraffic, Traffic};
 pub use weft_sys::SharedMemory;
+pub use weft_sys::slots::{SlotWriter, Written};
 pub use weft_sys::span::{Region, SharedBytes};
 
 /// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD` of those that it started with; the
@@ -325,6 +326,21 @@ pub trait Fabric: Send {
     /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
     /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
+
+    /// Mailbox: the sender's ends of lanes, by peer, for who has this endpoint: a short message that he
+    /// [writes](SlotWriter::write) there himself is as if it were [injected](Self::inject), without a call through this
+    /// trait. There may be fewer than peers; one that is closed refuses everything, and may be open later. They stay the same.
+    ///
+    /// A wrapper that answers with those of what it wraps sees nothing of what is written there. So there are none unless
+    /// a fabric says so. Whether the peer sleeps is asked of an open one as of [`is_asleep`](Self::is_asleep).
+    fn writers(&self) -> Arc<[SlotWriter]> {
+        Arc::default()
+    }
+
+    /// Mailbox: a message was written to the lane of this peer, and is [still to be announced](Written::Unannounced).
+    fn announce(&mut self, to: Peer) {
+        let _ = to;
+    }
 
     /// Mailbox: takes the next message of a peer if it is exactly this one: with this `head`, and as many bytes of data as
     /// `into` has, which go there. The mirror of [`inject`](Self::inject): anything else than [`Next::Taken`] is without

@@ -62,7 +62,7 @@ impl Table {
 
     /// The slot of this fingerprint whose oldest node is accepted, or else the empty slot where the
     /// search ended. The table has slots.
-    #[inline]
+    #[inline(always)]
     fn search(&self, fingerprint: u32, accept: impl Fn(u32) -> bool) -> (usize, u64) {
         let mask = self.slots.len() - 1;
         let mut at = (fingerprint >> self.shift) as usize & mask;
@@ -76,7 +76,7 @@ impl Table {
     }
 
     /// The taken slot of this fingerprint whose oldest node is accepted.
-    #[inline]
+    #[inline(always)]
     fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool) -> Option<(usize, u64)> {
         if self.taken == 0 {
             return None;
@@ -98,7 +98,7 @@ impl Table {
     }
 
     /// Empties a slot and closes the gap.
-    #[inline]
+    #[inline(never)]
     fn erase(&mut self, at: usize) {
         let mask = self.slots.len() - 1;
         let mut gap = at;
@@ -156,7 +156,7 @@ impl Index {
     }
 
     /// Where the oldest node stands that has this key, as seen by the index's kind.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn oldest<T: Copy, const LANES: usize>(
         &self,
         store: &Store<T, LANES>,
@@ -168,7 +168,7 @@ impl Index {
         })
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool + Copy) -> Option<IndexSlot> {
         let (found, old) = match self.table.find(fingerprint, accept) {
             Some(found) => (found, false),
@@ -240,7 +240,7 @@ impl Index {
     }
 
     /// Takes out the oldest node of a key, found just before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove_oldest<T: Copy, const LANES: usize>(
         &mut self,
         store: &mut Store<T, LANES>,
@@ -250,7 +250,7 @@ impl Index {
         self.unlink(store, lane, place.id(), Some(place));
     }
 
-    #[inline]
+    #[inline(always)]
     fn unlink<T: Copy, const LANES: usize>(
         &mut self,
         store: &mut Store<T, LANES>,

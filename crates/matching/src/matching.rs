@@ -2,9 +2,9 @@
 
 use core::fmt;
 
-use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern};
+use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern, WildcardKind};
 use crate::posted::{Handle, Posted};
-use crate::unexpected::Unexpected;
+use crate::unexpected::{Place, Unexpected};
 
 /// What became of a message that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,7 @@ pub enum Posting<U> {
 
 /// A message that was found, until anything changes.
 #[derive(Debug)]
-pub struct Found(u32);
+pub struct Found(Place);
 
 /// What a context left behind, each oldest first.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -95,6 +95,19 @@ impl<P: Copy, U: Copy> Matching<P, U> {
         self.posted.take(Key::of(envelope))
     }
 
+    /// The oldest receive, if a message that came is for it and it has named its source and its tag: it is still posted, and may be
+    /// [taken](Self::take_oldest).
+    #[inline(always)]
+    pub fn meet_oldest(&self, envelope: Envelope) -> Option<P> {
+        self.posted.oldest_exact(Key::of(envelope))
+    }
+
+    /// The receive that was just [met](Self::meet_oldest) is no longer posted.
+    #[inline(always)]
+    pub fn take_oldest(&mut self) {
+        self.posted.take_oldest();
+    }
+
     /// Keeps a message that came and [met](Self::meet) no receive.
     #[inline]
     pub fn keep(&mut self, envelope: Envelope, message: U) {
@@ -105,8 +118,8 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn post(&mut self, pattern: Pattern, receive: P) -> Posting<U> {
         let (kind, key) = pattern.split();
-        if let Some(id) = self.unexpected.find(kind, key) {
-            let (key, message) = self.unexpected.remove(id);
+        if let Some(place) = self.unexpected.find(kind, key) {
+            let (key, message) = self.unexpected.remove(place);
             return Posting::Matched(key.envelope(), message);
         }
         Posting::Posted(self.posted.push(kind, key, receive))
@@ -116,8 +129,8 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let id = self.unexpected.find(kind, key)?;
-        let (key, message) = self.unexpected.get(id);
+        let place = self.unexpected.find(kind, key)?;
+        let (key, message) = self.unexpected.get(place);
         Some((key.envelope(), message))
     }
 
@@ -125,8 +138,8 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let id = self.unexpected.find(kind, key)?;
-        let (key, message) = self.unexpected.remove(id);
+        let place = self.unexpected.find(kind, key)?;
+        let (key, message) = self.unexpected.remove(place);
         Some((key.envelope(), message))
     }
 
@@ -142,9 +155,19 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline(always)]
     pub fn find(&mut self, pattern: Pattern) -> Option<(Found, U)> {
         let (kind, key) = pattern.split();
-        let id = self.unexpected.find(kind, key)?;
-        let (_, message) = self.unexpected.get(id);
-        Some((Found(id), message))
+        let place = self.unexpected.find(kind, key)?;
+        let (_, message) = self.unexpected.get(place);
+        Some((Found(place), message))
+    }
+
+    /// The same for a receive of one source and one tag.
+    #[inline(always)]
+    pub fn find_exact(&mut self, envelope: Envelope) -> Option<(Found, U)> {
+        let place = self
+            .unexpected
+            .find(WildcardKind::Exact, Key::of(envelope))?;
+        let (_, message) = self.unexpected.get(place);
+        Some((Found(place), message))
     }
 
     /// Takes a message that was just [found](Self::find): nothing has come, been posted or taken since.

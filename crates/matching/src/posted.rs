@@ -65,7 +65,7 @@ impl<P: Copy> Posted<P> {
     }
 
     /// Adds a receive behind all others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, kind: WildcardKind, key: Key, payload: P) -> Handle {
         self.stamp += 1;
         let stamp = self.stamp;
@@ -100,6 +100,27 @@ impl<P: Copy> Posted<P> {
         }
         let id = self.walk(envelope);
         (id != NONE).then(|| self.remove(id))
+    }
+
+    /// The oldest receive of all, if it is in no index and asks for exactly this.
+    #[inline(always)]
+    pub(crate) fn oldest_exact(&self, envelope: Key) -> Option<P> {
+        if self.indexed != 0 || self.cursor == NONE {
+            return None;
+        }
+        let node = self.store.node(self.cursor);
+        let is_exact = matches!(node.value.kind, WildcardKind::Exact) && node.key() == envelope;
+        is_exact.then_some(node.value.payload)
+    }
+
+    /// Takes the oldest receive, which is in no index.
+    #[inline(always)]
+    pub(crate) fn take_oldest(&mut self) {
+        let id = self.cursor;
+        let node = self.store.node_mut(id);
+        node.value.stamp = 0;
+        self.cursor = node.order.after;
+        self.store.remove(id);
     }
 
     /// Takes the oldest match of the indices.

@@ -95,7 +95,7 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
     }
 
     /// Puts a node behind all others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, key: Key, value: T) -> u32 {
         let order = Link {
             before: self.last,
@@ -142,7 +142,7 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
     }
 
     /// Takes a live node out of the order; its lanes were left before.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
         let free = self.free;
         let node = self.node_mut(id);

@@ -5,11 +5,19 @@
 //! index of a kind that nobody asks for stays empty and costs nothing.
 
 use crate::LAG;
-use crate::index::Index;
+use crate::index::{Index, IndexSlot};
 use crate::key::{KINDS, Key, WildcardKind};
 use crate::store::{NONE, Node, Store};
 
 const _: () = assert!(size_of::<Node<u32, KINDS>>() <= 64);
+
+/// Where a message that was found stands; good until anything changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    id: u32,
+    /// The kind that it was asked for by, and its slot there, if it is in the index of that kind.
+    indexed: Option<(WildcardKind, IndexSlot)>,
+}
 
 /// The unexpected messages of one engine.
 #[derive(Debug)]
@@ -66,38 +74,38 @@ impl<U: Copy> Unexpected<U> {
 
     /// The oldest message that matches.
     #[inline(always)]
-    pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<u32> {
+    pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<Place> {
         let lane = kind as usize;
-        // The usual one is the oldest of all, and in no index.
-        let id = self.cursors[lane];
-        if self.indices[lane].nodes() == 0
-            && id != NONE
-            && kind.project(self.store.node(id).key()) == key
-        {
-            return Some(id);
+        // The usual one is the oldest of its key in the index, or the oldest of all, and in no index.
+        if self.indices[lane].nodes() != 0 {
+            if let Some(slot) = self.indices[lane].oldest(&self.store, kind, key) {
+                return Some(Place {
+                    id: slot.id(),
+                    indexed: Some((kind, slot)),
+                });
+            }
+        } else {
+            let id = self.cursors[lane];
+            if id != NONE && kind.project(self.store.node(id).key()) == key {
+                return Some(Place { id, indexed: None });
+            }
         }
-        self.find_further(kind, key)
+        let id = self.find_further(kind, key);
+        (id != NONE).then_some(Place { id, indexed: None })
     }
 
+    /// The same of those that are not in the index of the kind: the message, or [`NONE`].
     #[inline(never)]
-    fn find_further(&mut self, kind: WildcardKind, key: Key) -> Option<u32> {
-        if self.store.len() == 0 {
-            return None;
-        }
+    fn find_further(&mut self, kind: WildcardKind, key: Key) -> u32 {
         let lane = kind as usize;
-        if self.indices[lane].nodes() != 0
-            && let Some(place) = self.indices[lane].oldest(&self.store, kind, key)
-        {
-            return Some(place.id());
-        }
         while self.cursors[lane] != NONE {
             let id = self.cursors[lane];
             if kind.project(self.store.node(id).key()) == key {
-                return Some(id);
+                return id;
             }
             self.advance(kind);
         }
-        None
+        NONE
     }
 
     /// Indexes the message at the cursor of a kind.
@@ -112,27 +120,34 @@ impl<U: Copy> Unexpected<U> {
 
     /// A message that was found.
     #[inline]
-    pub(crate) fn get(&self, id: u32) -> (Key, U) {
-        let node = self.store.node(id);
+    pub(crate) fn get(&self, place: Place) -> (Key, U) {
+        let node = self.store.node(place.id);
         (node.key(), node.value)
     }
 
     /// Takes out a message that was found.
     #[inline]
-    pub(crate) fn remove(&mut self, id: u32) -> (Key, U) {
-        let message = self.get(id);
-        self.unlink(id);
+    pub(crate) fn remove(&mut self, place: Place) -> (Key, U) {
+        let message = self.get(place);
+        self.unlink(place);
         message
     }
 
     /// Forgets a message that was found.
     #[inline(always)]
-    pub(crate) fn unlink(&mut self, id: u32) {
-        let node = self.store.node(id);
-        let after = node.order.after;
-        if node.lanes_in != 0 {
-            self.leave(id, node.lanes_in);
+    pub(crate) fn unlink(&mut self, place: Place) {
+        let Place { id, indexed } = place;
+        let mut lanes_in = self.store.node(id).lanes_in;
+        if let Some((kind, slot)) = indexed {
+            // It is the oldest of its key, and its slot is known.
+            let lane = kind as usize;
+            self.indices[lane].remove_oldest(&mut self.store, lane, slot);
+            lanes_in &= !(1 << lane);
         }
+        if lanes_in != 0 {
+            self.leave(id, lanes_in);
+        }
+        let after = self.store.node(id).order.after;
         for cursor in &mut self.cursors {
             *cursor = if *cursor == id { after } else { *cursor };
         }

@@ -339,8 +339,7 @@ impl Comm {
     /// The form of the next collective and its number among those of the form, as one.
     #[inline]
     fn next_number(&self, form: Form) -> u32 {
-        let number = self.begun[form as usize].fetch_add(1, Ordering::Relaxed);
-        number << 2 | form as u32
+        form.numbered(self.begun[form as usize].fetch_add(1, Ordering::Relaxed))
     }
 
     /// The communicator is freed: it connects this process with no other any more.
@@ -498,6 +497,14 @@ enum Form {
     Blocking,
     Nonblocking,
     Persistent,
+}
+
+impl Form {
+    /// The form and a number among those of the form, as one.
+    #[inline]
+    fn numbered(self, number: u32) -> u32 {
+        number << 2 | self as u32
+    }
 }
 
 #[cold]

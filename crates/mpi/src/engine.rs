@@ -90,7 +90,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_fabric::waiting::Asking;
-use weft_fabric::{Fabric, Guest, Peer};
+use weft_fabric::{Fabric, Guest, Peer, SlotWriter};
 use weft_matching::Matching;
 
 use at_once::Looking;
@@ -120,8 +120,8 @@ use waiters::Waiters;
 
 use crate::wait_times::WaitListener;
 
-pub(crate) use at_once::Asked;
 pub use at_once::Received;
+pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
@@ -171,6 +171,8 @@ struct Core {
 /// One rank's engine.
 pub(crate) struct Engine {
     fabric: Box<dyn Fabric>,
+    /// Of the fabric, by peer; none while [short](weft_sys::span::SHORT) messages may not leave at once.
+    writers: Arc<[SlotWriter]>,
     core: Core,
     outbox: Outbox,
     /// What peers hold back from this rank.
@@ -219,6 +221,7 @@ impl Engine {
             injected_below: limits.bulk.min(limits.data) + 1,
             most_eager: limits.data,
             far: if any_far { far } else { Box::default() },
+            writers: fabric.writers(),
             fabric,
             core: Core {
                 matching: Matching::new(),

@@ -162,7 +162,12 @@ fn play(comm: &Comm, drawn: &Drawn) -> Result<(), Error> {
     let here = rank == root;
     let mut send = Numbers::of(&own(drawn, rank, count), gaps);
     match drawn.kind {
-        0 => comm.run(Collective::Barrier)?,
+        // As the entry point does it.
+        0 => {
+            if !comm.barrier_at_once() {
+                comm.run(Collective::Barrier)?;
+            }
+        }
         1 => {
             let data = if here {
                 own(drawn, root, count)
@@ -502,7 +507,10 @@ fn disagreement_is_an_error() {
         let world = process.world();
         warm(&world);
         let error = match world.rank() {
-            0 => world.run(Collective::Barrier).unwrap_err(),
+            0 => {
+                assert!(!world.barrier_at_once());
+                world.run(Collective::Barrier).unwrap_err()
+            }
             _ => bcast(&world, 1, 0).unwrap_err(),
         };
         assert_eq!(error.class(), ErrorClass::Other, "{error}");
@@ -527,6 +535,38 @@ fn disagreement_is_an_error() {
             })
             .unwrap_err();
         assert!(error.text().contains("operation"), "{error}");
+    });
+}
+
+#[test]
+fn a_barrier_of_two_ends_at_once_where_the_other_one_waits() {
+    const ROUNDS: u64 = 200;
+    on_threads(2, |process| {
+        let world = process.world();
+        let barrier = || world.run(Collective::Barrier).unwrap();
+        (0..WARM).for_each(|_| barrier());
+        let before = process.counters().collectives(0);
+        for round in 0..ROUNDS {
+            if round % 2 == u64::from(world.rank()) {
+                while !world.barrier_at_once() {
+                    std::thread::yield_now();
+                }
+            } else {
+                barrier();
+            }
+        }
+        assert_eq!(process.counters().collectives(0) - before, ROUNDS);
+        assert_eq!(process.counters().collectives_now(), 0);
+        // The history of both is the same as of any barrier.
+        play_many(&world, 1, 20).unwrap();
+    });
+    // Not of three.
+    on_threads(3, |process| {
+        let world = process.world();
+        for _ in 0..2 * WARM {
+            assert!(!world.barrier_at_once());
+            world.run(Collective::Barrier).unwrap();
+        }
     });
 }
 

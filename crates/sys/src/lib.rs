@@ -7,6 +7,7 @@
 //!   memory      sealed memory files, mappings
 //!   span        bytes that a peer may change; memory that a caller lends
 //!   shared      memory in common: copies and atomics for safe code
+//!   slots       the same for the sender's end of a ring of slots
 //!   available   how much memory the kernel would still give
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance               passing: over a socket
@@ -68,6 +69,7 @@ pub mod random;
 pub mod readiness;
 pub mod shared;
 pub mod signal;
+pub mod slots;
 pub mod socket;
 pub mod span;
 pub mod symbols;

@@ -203,6 +203,18 @@ impl SharedMemory {
         Some(unsafe { AtomicU64::from_ptr(place.as_ptr().cast()) })
     }
 
+    /// The `N` words of eight bytes each from `offset` on, which is aligned to them, as atomics.
+    #[inline]
+    #[must_use]
+    pub fn atomic_u64s<const N: usize>(&self, offset: usize) -> Option<&[AtomicU64; N]> {
+        let place = self.place(offset, N * size_of::<u64>())?;
+        if !place.addr().get().is_multiple_of(align_of::<AtomicU64>()) {
+            return None;
+        }
+        // SAFETY: within the span and aligned; atomics may be changed by others at any time.
+        Some(unsafe { place.cast().as_ref() })
+    }
+
     /// Sleeps while the word at `offset` holds `expected`, until [`wake`](Self::wake) or the deadline (nanoseconds of
     /// [`clock::monotonic`](crate::clock::monotonic)); `None` if there is no such word. May return early. Blocks the
     /// thread: not for ranks of a simulation, nor for who must drive progress meanwhile.

@@ -87,6 +87,8 @@ pub fn forms(row: &Function, groups: &Groups) -> Result<Vec<(String, Function)>>
         let mut function = row.clone();
         function.name = completion.name(stem);
         function.parameters.extend(completion.parameters());
+        // What only begins need not be short.
+        function.at_once &= completion == Completion::Blocking;
         function.form_of = Some(Collective {
             completion,
             group: groups.blocking.to_owned(),

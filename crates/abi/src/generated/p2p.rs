@@ -645,6 +645,12 @@ pub unsafe extern "C" fn PMPI_Isend(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request)
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         let code = entry::run("MPI_Isend", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -705,6 +711,12 @@ pub unsafe extern "C" fn PMPI_Isend_c(
         comm: c::Comm,
         request: *mut c::Request,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe {
+            crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request)
+        } {
+            return super::constants::MPI_SUCCESS;
+        }
         let code = entry::run("MPI_Isend_c", Scope::Comm(comm), || {
             state::check_running()?;
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
@@ -1564,6 +1576,10 @@ pub unsafe extern "C" fn PMPI_Send(
         tag: c_int,
         comm: c::Comm,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
+            return super::constants::MPI_SUCCESS;
+        }
         if check::is_full() {
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {
@@ -1618,6 +1634,10 @@ pub unsafe extern "C" fn PMPI_Send_c(
         tag: c_int,
         comm: c::Comm,
     ) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
+            return super::constants::MPI_SUCCESS;
+        }
         if check::is_full() {
             // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
             unsafe {

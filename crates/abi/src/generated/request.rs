@@ -628,6 +628,10 @@ alias!(MPI_Testsome => PMPI_Testsome);
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
     #[inline(never)]
     unsafe extern "C" fn whole_MPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+        if unsafe { crate::at_once::wait_long(request, status) } {
+            return super::constants::MPI_SUCCESS;
+        }
         let watched = check::is_full().then(|| {
             // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
             unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
@@ -661,25 +665,38 @@ pub unsafe extern "C" fn PMPI_Waitall(
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    let watched = check::is_full().then(|| {
-        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
-        unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
-    });
-    let code = entry::run("MPI_Waitall", Scope::None, || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let count = check::length(count.into(), "count")?;
-            let array_of_requests =
-                check::slice_mut(array_of_requests, count, "array_of_requests")?;
-            let array_of_statuses = StatusesOut::new(array_of_statuses, count);
-            calls::request::waitall(count, array_of_requests, array_of_statuses)
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Waitall(
+        count: c_int,
+        array_of_requests: *mut c::Request,
+        array_of_statuses: *mut c::Status,
+    ) -> c_int {
+        let watched = check::is_full().then(|| {
+            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+            unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
+        });
+        let code = entry::run("MPI_Waitall", Scope::None, || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let count = check::length(count.into(), "count")?;
+                let array_of_requests =
+                    check::slice_mut(array_of_requests, count, "array_of_requests")?;
+                let array_of_statuses = StatusesOut::new(array_of_statuses, count);
+                calls::request::waitall(count, array_of_requests, array_of_statuses)
+            }
+        });
+        if let Some(watched) = watched {
+            watched.after(code);
         }
-    });
-    if let Some(watched) = watched {
-        watched.after(code);
+        code
     }
-    code
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::waitall(count.into(), array_of_requests, array_of_statuses) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole_MPI_Waitall(count, array_of_requests, array_of_statuses) }
 }
 alias!(MPI_Waitall => PMPI_Waitall);
 

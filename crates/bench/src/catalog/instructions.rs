@@ -7,7 +7,7 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 
 /// The calls of `measure/instructions.c`, as it names them and as people do.
-const CALLS: [(&str, &str); 13] = [
+const CALLS: [(&str, &str); 14] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
     ("recv", "MPI_Recv, the message is there but was not seen"),
@@ -19,6 +19,7 @@ const CALLS: [(&str, &str); 13] = [
     ),
     ("test", "MPI_Test in vain"),
     ("iprobe", "MPI_Iprobe in vain"),
+    ("barrier", "MPI_Barrier of two, the other is there"),
     ("put", "MPI_Put and MPI_Win_flush"),
     ("get", "MPI_Get and MPI_Win_flush"),
     ("fetch_and_op", "MPI_Fetch_and_op and MPI_Win_flush"),
@@ -51,7 +52,7 @@ fn instructions(participants: &Participants, effort: Effort) -> Plan {
     let mut series = Vec::new();
     for (call, panel) in CALLS {
         // Of one element.
-        let single = matches!(call, "fetch_and_op" | "compare_and_swap");
+        let single = matches!(call, "fetch_and_op" | "compare_and_swap" | "barrier");
         let sizes = if single { &sizes[..1] } else { &sizes };
         series.extend(per_implementation(participants, "", panel, |index| {
             let cell = |&size: &u32| {

@@ -129,6 +129,25 @@ pub fn no_wake_up_is_lost_between_two(stage: &dyn Stage) {
     });
 }
 
+/// The same of messages that are written to lanes.
+pub fn what_is_written_wakes(stage: &dyn Stage) {
+    const ROUNDS: u64 = 1500;
+    stage.run(2, &|fabric| {
+        let mut player = Player::new(fabric);
+        let (me, other) = (player.me(), 1 - player.me());
+        let mut state = me as u64;
+        for round in 0..ROUNDS {
+            if round % 2 == me as u64 {
+                player.write(other, round / 2, 8);
+            } else {
+                player.await_messages(round as usize / 2 + 1);
+            }
+            dither(&mut state);
+        }
+        player.inbox.check(other, ROUNDS / 2, |_| 8);
+    });
+}
+
 /// Five that stream to one, which sleeps whenever it can and answers with signals.
 pub fn no_wake_up_is_lost_among_many(stage: &dyn Stage) {
     const SENDERS: usize = 5;

@@ -150,6 +150,38 @@ pub fn injected_messages_are_like_others(stage: &dyn Stage) {
     scene.inboxes[1].check(0, next, length);
 }
 
+/// What is written to a lane keeps its order among messages that are sent, and is found; what is refused has no effect.
+pub fn written_messages_are_like_others(stage: &dyn Stage) {
+    const COUNT: u64 = 3000;
+    let mut scene = Scene::new(stage, 2);
+    let length = |number: u64| [8, 0, 64, 3, 65, 17, 88][number as usize % 7];
+    let (mut next, mut round) = (0, 0);
+    scene.repeat("room for what is written", |scene| {
+        round += 1;
+        // Now and then more than there is room for, while nobody looks.
+        for _ in 0..[1, 3, 40, BEYOND_ANY_LANE][round % 4] {
+            let length = length(next);
+            let has_left = next < COUNT
+                && match next % 5 {
+                    0 => scene.try_send(0, 1, next, length),
+                    1 => scene.inject(0, 1, next, length),
+                    _ => scene.write(0, 1, next, length) || scene.inject(0, 1, next, length),
+                };
+            if !has_left {
+                break;
+            }
+            next += 1;
+        }
+        scene.drive();
+        next == COUNT
+    });
+    scene.until("what was written", |scene| {
+        scene.inboxes[1].messages() as u64 >= COUNT
+    });
+    scene.settle();
+    scene.inboxes[1].check(0, COUNT, length);
+}
+
 /// The message that comes next of a peer is taken by who asks for it, once and in its turn; to ask for another one has no effect.
 pub fn what_comes_next_is_taken_by_its_head(stage: &dyn Stage) {
     const COUNT: u64 = 600;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::PATIENCE;
 use super::inbox::{Inbox, number_of};
-use super::scene::{BUDGET, TransferKind, peer, post, sent, start};
+use super::scene::{BUDGET, TransferKind, peer, post, sent, start, write};
 use crate::{Fabric, HEAD, Operation, Posted, Region, Result, SyncKey, Token};
 
 /// One endpoint in the hands of its thread.
@@ -111,6 +111,13 @@ impl Player {
             self.repeat("room for a message", |player| {
                 post(&mut *player.fabric, to, number, length)
             });
+        }
+    }
+
+    /// Writes message `number` to its lane, or sends it where that is refused.
+    pub fn write(&mut self, to: usize, number: u64, length: usize) {
+        if !write(&mut *self.fabric, to, number, length) {
+            self.send(to, number, length);
         }
     }
 

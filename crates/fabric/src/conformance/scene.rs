@@ -5,7 +5,10 @@ use std::time::Instant;
 
 use super::PATIENCE;
 use super::inbox::{Inbox, message_data, numbered};
-use crate::{Fabric, FabricError, Operation, Peer, Posted, Region, Result, SyncKey, Token};
+use crate::{
+    Fabric, FabricError, HEAD, Operation, Peer, Posted, Region, Result, SharedBytes, SyncKey,
+    Token, Written,
+};
 
 /// How many items one look may find, unless a property is about that.
 pub(super) const BUDGET: usize = 32;
@@ -32,6 +35,27 @@ pub(super) fn start(
         TransferKind::Get => fabric.get(peer, token, offset, region, operation),
         TransferKind::Put => fabric.put(peer, token, offset, region, operation),
     }
+}
+
+/// One try to write message `number` to its lane, where there are such, and to have it announced.
+pub(super) fn write(fabric: &mut dyn Fabric, to: usize, number: u64, length: usize) -> bool {
+    let from = fabric.me().index();
+    let head = numbered(from, number);
+    let mut words = [0; HEAD / 8];
+    for (word, bytes) in words.iter_mut().zip(head.as_chunks::<8>().0) {
+        *word = u64::from_ne_bytes(*bytes);
+    }
+    let data = message_data(from, number, length);
+    let writers = fabric.writers();
+    let Some(lane) = writers.get(to) else {
+        return false;
+    };
+    match lane.write(words, SharedBytes::of(&data)) {
+        Written::Done => {}
+        Written::Unannounced => fabric.announce(peer(to)),
+        Written::Refused => return false,
+    }
+    true
 }
 
 /// All endpoints of a fabric, driven by one thread.
@@ -130,6 +154,11 @@ impl Scene {
     pub fn inject(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
         let head = numbered(from, number);
         self.endpoints[from].inject(peer(to), &head, &message_data(from, number, length))
+    }
+
+    /// One try to write message `number` to its lane.
+    pub fn write(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
+        write(&mut *self.endpoints[from], to, number, length)
     }
 
     /// Sends message `number`, driving all while it is refused.

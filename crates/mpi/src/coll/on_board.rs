@@ -103,6 +103,7 @@ const SCAN: usize = place("MPI_Scan");
 const EXSCAN: usize = place("MPI_Exscan");
 
 impl Demand {
+    #[inline]
     fn of(
         place: usize,
         signature: SignatureCode,
@@ -144,6 +145,12 @@ impl Demand {
     pub(crate) fn call(&self, number: u32) -> BoardCall {
         BoardCall::new(self.place, self.each, self.note, number)
     }
+}
+
+/// A barrier, as number `number` of its communicator.
+#[inline]
+pub(crate) fn barrier(number: u32) -> BoardCall {
+    Demand::of(BARRIER, SignatureCode::UNKNOWN, (0, 0, 0), 0).call(number)
 }
 
 /// What a collective asks of a board of `size` members, and how it is done there; `None` if it is not for boards. The same on

@@ -62,6 +62,29 @@ impl Comm {
         ))
     }
 
+    /// `MPI_Barrier` of two whose other member is there already: false, without effect, if anything is not as usual.
+    #[inline(always)]
+    #[must_use]
+    pub fn barrier_at_once(&self) -> bool {
+        let state = self.board.load(Ordering::Relaxed);
+        if state <= TRIAL || state == NEVER {
+            return false;
+        }
+        let begun = &self.begun[Form::Blocking as usize];
+        // One thread at a time begins blocking collectives of a communicator.
+        let number = begun.load(Ordering::Relaxed);
+        let Some(mut engine) = self.shared().try_by_bias() else {
+            return false;
+        };
+        let id = BoardId(state - (TRIAL + 1));
+        let call = on_board::barrier(Form::Blocking.numbered(number));
+        let met = engine.meet_at_once(id, call);
+        if met {
+            begun.store(number.wrapping_add(1), Ordering::Relaxed);
+        }
+        met
+    }
+
     /// Another collective that a board would do: answers the board if there is one now.
     #[cold]
     fn try_board(&self, state: u32) -> Result<Option<BoardId>> {

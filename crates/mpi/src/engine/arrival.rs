@@ -17,8 +17,13 @@ use crate::error::Error;
 impl Sink for Core {
     #[inline]
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) {
-        // Most messages are eager, and many are looked for right now.
-        if !self.meets_looking(from, head, data) {
+        // Most messages are eager, and many are looked for right now, or waited for by the oldest receive.
+        let has_met = if self.matching.posted_len() == 0 {
+            self.meets_looking(from, head, data)
+        } else {
+            self.meets_posted(from, head, data)
+        };
+        if !has_met {
             self.any_message(from, head, data);
         }
     }

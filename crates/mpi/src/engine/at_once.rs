@@ -2,7 +2,8 @@
 //! nothing has to be said to anybody. They make no request.
 //!
 //! ```text
-//!   send      nothing waits for the fabric ── inject ── counted
+//!   send      nothing waits for the fabric ── short, and its lane is open? ── written there, counted
+//!                                             else inject ── counted
 //!   receive   nothing waits, nothing is posted, and the fabric has it next ── copied by the fabric, counted
 //!             else: a message for it waits? ── copied, counted
 //!             else a look, packet by packet: the message that comes goes straight to the buffer
@@ -19,16 +20,17 @@
 
 use std::sync::Arc;
 
-use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, waiting};
+use weft_fabric::{Bell, Head, Next, Peer, Region, SharedBytes, Token, Written, waiting};
+use weft_matching::{Context, Found, Source, Tag};
 use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
 use super::protocol::Protocol;
-use super::request::Work;
 use super::request_id::RequestId;
 use super::start::pattern;
+use super::unexpected::UnexpectedId;
 use super::{BUDGET, Core, Engine};
-use crate::buffer::{self, Buffer};
+use crate::buffer;
 use crate::datatype::SignatureCode;
 use crate::group::Group;
 
@@ -77,6 +79,20 @@ pub(crate) enum Asked<T> {
     Elsewhere,
 }
 
+/// Answer to who asks for a message that may wait here.
+#[must_use]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum WaitingMessage {
+    /// None does.
+    Nothing,
+    /// It was received: so many bytes.
+    Taken(usize),
+    /// The same, and its sender is to be given [credit](Engine::give_credit).
+    Due(usize),
+    /// One does, and more is to be done for it than is done here.
+    Elsewhere,
+}
+
 /// The receive of a call that looks, and of which no table knows.
 #[derive(Debug, Default)]
 pub(super) struct Looking {
@@ -107,9 +123,14 @@ impl Wanted {
     /// Whether it has room for data, and they are what it expects.
     #[inline]
     fn takes(&self, length: usize, signature: SignatureCode) -> bool {
-        length <= self.into.len()
-            && (signature == self.signature || length == 0 || signature.fits(self.signature))
+        takes(&self.into, self.signature, length, signature)
     }
+}
+
+/// Whether a buffer has room for so many bytes, and they are what it expects.
+#[inline(always)]
+fn takes(into: &Region, expected: SignatureCode, length: usize, signature: SignatureCode) -> bool {
+    length <= into.len() && (signature == expected || length == 0 || signature.fits(expected))
 }
 
 impl Looking {
@@ -135,6 +156,38 @@ impl Looking {
 }
 
 impl Core {
+    /// The usual message, in few instructions: eager, short, and for the oldest receive that is posted. False for others, without
+    /// effect.
+    #[inline(always)]
+    pub(super) fn meets_posted(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        let Some((context, tag, signature)) = Envelope::eager_from_head(head) else {
+            return false;
+        };
+        // What is marked is told with the status of a longer way, and who listens is told of each step.
+        if Envelope::is_marked(head) || self.events.are_wanted() {
+            return false;
+        }
+        let envelope = weft_matching::Envelope {
+            context: Context(context),
+            source: Source(from.0),
+            tag: Tag(tag),
+        };
+        let Some(request) = self.matching.meet_oldest(envelope) else {
+            return false;
+        };
+        let Some(slot) = self.requests.get_mut(request) else {
+            return false;
+        };
+        if !slot.end_plainly((from, tag), signature, data) {
+            return false;
+        }
+        self.matching.take_oldest();
+        self.counters.matched_posted.add(1);
+        self.counters.posted_gone.add(1);
+        self.counters.bytes_received.add(data.len() as u64);
+        true
+    }
+
     /// The usual message, in few instructions: eager, short, and looked for, while nothing is posted. False for others,
     /// without effect.
     #[inline(always)]
@@ -143,7 +196,7 @@ impl Core {
             return false;
         };
         // What is marked is told with the status of a longer way.
-        if self.matching.posted_len() != 0 || data.len() > SHORT || Envelope::is_marked(head) {
+        if data.len() > SHORT || Envelope::is_marked(head) {
             return false;
         }
         let Some(wanted) = self.looking.of(from, context, tag) else {
@@ -196,6 +249,41 @@ impl Core {
         self.counters.bytes_received.add(bytes as u64);
     }
 
+    /// Receives a message that was found, unless more is to be done for it than to copy it. With whether its sender is to be
+    /// answered now.
+    #[inline(always)]
+    fn take_found(
+        &mut self,
+        (found, id): (Found, UnexpectedId),
+        (into, signature): (&Region, SignatureCode),
+    ) -> Option<(Met, bool)> {
+        let message = self.unexpected.get(id)?;
+        let data = SharedBytes::of(&message.data);
+        let envelope = &message.envelope;
+        if envelope.kind != MessageKind::Eager
+            || envelope.token != Token(0)
+            || !takes(into, signature, data.len(), envelope.signature)
+        {
+            return None;
+        }
+        // Most are short, and as long as the buffer.
+        if !data.fill_if_short(into) {
+            data.copy_to_region(into);
+        }
+        let met = Met {
+            from: message.from,
+            tag: envelope.tag,
+            bytes: data.len(),
+        };
+        let is_due = self.unexpected.end(id);
+        self.matching.take_found(found);
+        let counters = &*self.counters;
+        counters.matched_unexpected.add(1);
+        counters.unexpected_gone.add(met.bytes as u64);
+        counters.bytes_received.add(met.bytes as u64);
+        Some((met, is_due))
+    }
+
     #[cold]
     fn close_looking(&mut self) -> bool {
         self.looking.state = State::Closed;
@@ -210,6 +298,45 @@ fn may_not_look_on(looks: u32, bell: &Arc<dyn Bell>) -> bool {
 }
 
 impl Engine {
+    /// Writes a short message to the lane of its receiver, if it can leave now: no function is called. What was written and not
+    /// announced is to be [announced](Self::announce_written).
+    #[inline(always)]
+    pub(crate) fn write_at_once(
+        &mut self,
+        (region, signature): (Region, SignatureCode),
+        context: u32,
+        to: Peer,
+        tag: i32,
+    ) -> Written {
+        let size = region.len();
+        // There are none while short messages may not leave at once.
+        let Some(lane) = self.writers.get(to.index()) else {
+            return Written::Refused;
+        };
+        // Nothing may leave at once to whom something waits for.
+        let Some((open, left)) = self.outbox.windows.open_for(to, size) else {
+            return Written::Refused;
+        };
+        let envelope = Envelope {
+            token: Token(self.mark),
+            ..Envelope::eager(context, tag, size as u64)
+        };
+        let words = envelope.of(signature).to_words();
+        let data = SharedBytes::of(buffer::bytes_of(&region));
+        let written = lane.write(words, data);
+        if written != Written::Refused {
+            *open = left;
+            // It is to this host.
+            self.core.counters.sent(Protocol::Eager, size);
+        }
+        written
+    }
+
+    /// A message was written to the lane of a peer, who is to find it.
+    pub(crate) fn announce_written(&mut self, to: Peer) {
+        self.fabric.announce(to);
+    }
+
     /// Sends a message that goes with its envelope, if it can leave now.
     #[inline(always)]
     pub(crate) fn send_at_once(
@@ -240,6 +367,12 @@ impl Engine {
         true
     }
 
+    /// Whether messages wait that came before their receives.
+    #[inline(always)]
+    pub(crate) fn has_unexpected(&self) -> bool {
+        self.core.matching.unexpected_len() != 0
+    }
+
     /// Receives the message of this sender and tag that is as long as the buffer, if the fabric has it next: looks at that sender
     /// alone, for which the fabric needs to know nothing of receives.
     #[inline(always)]
@@ -251,12 +384,8 @@ impl Engine {
         bell: &Arc<dyn Bell>,
     ) -> Next {
         // Messages that wait come before those that come, posted receives before this one; who listens is told of each step.
-        let matching = &self.core.matching;
-        if matching.unexpected_len() != 0
-            || matching.posted_len() != 0
-            || self.core.events.are_wanted()
-            || self.driven
-        {
+        debug_assert!(!self.has_unexpected());
+        if self.core.matching.posted_len() != 0 || self.core.events.are_wanted() || self.driven {
             return Next::Other;
         }
         let size = into.len();
@@ -331,36 +460,46 @@ impl Engine {
     /// Receives a message that waits. `None` if none does; `Some(None)` if one does that is not to be received here.
     #[inline(always)]
     fn take_at_once(&mut self, wanted: Wanted) -> Option<Option<Met>> {
-        let core = &mut self.core;
         let pattern = pattern(wanted.context, wanted.from, wanted.tag);
-        let (found, id) = core.matching.find(pattern)?;
-        let Some(message) = core.unexpected.get(id) else {
-            return Some(None);
-        };
-        let data = SharedBytes::of(&message.data);
-        let envelope = &message.envelope;
-        if envelope.kind != MessageKind::Eager
-            || envelope.token != Token(0)
-            || !wanted.takes(data.len(), envelope.signature)
+        let found = self.core.matching.find(pattern)?;
+        let (met, is_due) = match self
+            .core
+            .take_found(found, (&wanted.into, wanted.signature))
         {
-            return Some(None);
-        }
-        let bytes = data.copy_to_region(&wanted.into);
-        let met = Met {
-            from: message.from,
-            tag: message.envelope.tag,
-            bytes,
+            Some(taken) => taken,
+            None => return Some(None),
         };
-        core.matching.take_found(found);
-        let is_due = core.unexpected.end(id);
-        let counters = &*core.counters;
-        counters.matched_unexpected.add(1);
-        counters.unexpected_gone.add(bytes as u64);
-        counters.bytes_received.add(bytes as u64);
         if is_due {
             self.give_credit(met.from);
         }
         Some(Some(met))
+    }
+
+    /// Receives a message of this sender and tag that waits: how many bytes it has. No other lane is looked at.
+    #[inline(always)]
+    pub(crate) fn take_waiting_at_once(
+        &mut self,
+        (into, signature): (Region, SignatureCode),
+        context: u32,
+        (from, tag): (Peer, i32),
+    ) -> WaitingMessage {
+        // As for `receive_at_once`.
+        if self.core.events.are_wanted() {
+            return WaitingMessage::Elsewhere;
+        }
+        let envelope = weft_matching::Envelope {
+            context: Context(context),
+            source: Source(from.0),
+            tag: Tag(tag),
+        };
+        let Some(found) = self.core.matching.find_exact(envelope) else {
+            return WaitingMessage::Nothing;
+        };
+        match self.core.take_found(found, (&into, signature)) {
+            Some((met, false)) => WaitingMessage::Taken(met.bytes),
+            Some((met, true)) => WaitingMessage::Due(met.bytes),
+            None => WaitingMessage::Elsewhere,
+        }
     }
 
     /// Posts a receive, if no message waits that it might match.
@@ -380,28 +519,41 @@ impl Engine {
         {
             return None;
         }
-        let work = Work::receive(Buffer::Flat(into, signature));
-        let request = core.requests.insert(context, group, work);
+        let request = core.requests.next_name();
         let handle = core.matching.wait(pattern(context, from, tag), request);
+        core.requests.occupy_next(|slot| {
+            slot.occupy_posted((into, signature), context, group, (from, handle))
+        });
         core.counters.posted.add(1);
         let posted = core.matching.posted_len() as u64;
         core.counters.posted_most.raise(posted);
-        if let Some(slot) = core.requests.get_mut(request) {
-            slot.post(from, handle);
-        }
         Some(request)
+    }
+
+    /// Ends a receive that has its message, as most have it: no function is called.
+    #[inline(always)]
+    pub(crate) fn end_plain_at_once(&mut self, request: RequestId) -> Option<Received> {
+        self.core.requests.take_plain(request)
     }
 
     /// Ends a receive that has its message, or gets it with one look.
     #[inline(always)]
     pub(crate) fn end_at_once(&mut self, request: RequestId) -> Option<Received> {
-        if let Some(received) = self.core.requests.take_received(request) {
+        if let Some(received) = self.take_received(request) {
             return Some(received);
         }
         if self.driven || !self.progress() {
             return None;
         }
-        self.core.requests.take_received(request)
+        self.take_received(request)
+    }
+
+    #[inline(always)]
+    fn take_received(&mut self, request: RequestId) -> Option<Received> {
+        let requests = &mut self.core.requests;
+        requests
+            .take_plain(request)
+            .or_else(|| requests.take_received(request))
     }
 
     /// The same for who asks, and has somebody to ask again.
@@ -411,16 +563,20 @@ impl Engine {
         request: RequestId,
         bell: Option<&dyn Bell>,
     ) -> Asked<Received> {
-        if let Some(received) = self.core.requests.take_received(request) {
+        if let Some(received) = self.core.requests.take_plain(request) {
             return Asked::Found(received);
         }
         let slot = self.core.requests.get(request);
         if !slot.is_some_and(|slot| slot.is_active() && slot.is_receive()) {
-            return Asked::Elsewhere;
+            // It may have ended otherwise.
+            return match self.core.requests.take_received(request) {
+                Some(received) => Asked::Found(received),
+                None => Asked::Elsewhere,
+            };
         }
         match self.ask_at_once(bell) {
             Asked::Found(()) if !self.is_over(request) => Asked::Nothing,
-            Asked::Found(()) => match self.core.requests.take_received(request) {
+            Asked::Found(()) => match self.take_received(request) {
                 Some(received) => Asked::Found(received),
                 None => Asked::Elsewhere,
             },

@@ -23,11 +23,13 @@
 //! | `communicator_board` | the board of one communicator: what its rank waits for there, and disagreement |
 //! | `epochs` | a collective of this rank on a board, epoch by epoch |
 //! | `history` | what stands in a note of calls before, and of lengths |
+//! | `meeting` | barriers of two that end at once |
 //! | `memory` | making boards, and giving their memory back |
 
 mod communicator_board;
 mod epochs;
 mod history;
+mod meeting;
 mod memory;
 
 use weft_fabric::Peer;

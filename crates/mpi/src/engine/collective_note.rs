@@ -61,6 +61,7 @@ impl CollectiveNote {
     pub(crate) const FINALIZE: Self = Self((COLLECTIVES.len() + AGREEMENTS.len() + 1) as u64);
 
     /// That of the call at this place in [`COLLECTIVES`].
+    #[inline]
     pub(crate) fn of(place: usize, root: usize, signature: SignatureCode) -> Self {
         let root = (root as u64 & 0xffff_ffff) << 16;
         Self((place as u64 + 1) & 0xff | root | u64::from(signature.bits()) << 48)

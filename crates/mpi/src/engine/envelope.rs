@@ -10,7 +10,7 @@
 //! that no other transfer of the sender has: the name of a request comes again soon, that word does not. The signature
 //! code of the data is part of every message; answers and pieces have none, and their `size` is as long as a word.
 
-use weft_fabric::{Head, Token};
+use weft_fabric::{HEAD, Head, Token};
 
 use super::request_id::RequestId;
 use super::schedule::TAG_BIT_OF_OTHERS;
@@ -207,10 +207,9 @@ impl Envelope {
         (self.size == 0).then_some(self.tag)
     }
 
+    /// The head, word by word, as this machine has them in memory.
     #[inline]
-    pub(crate) fn to_head(self) -> Head {
-        // Whole words: the fabric copies words, and a word that was written in halves must leave the
-        // store buffer first.
+    pub(crate) fn to_words(self) -> [u64; HEAD / 8] {
         let kind = u32::from(self.kind.to_byte()) | self.request.generation() << 8;
         let words = [
             pair(kind, self.context),
@@ -218,9 +217,16 @@ impl Envelope {
             self.size | u64::from(self.signature.bits()) << SIZE_BITS,
             self.token.0,
         ];
-        let mut head = [0; 32];
-        for (place, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(words) {
-            *place = word.to_le_bytes();
+        words.map(u64::to_le)
+    }
+
+    #[inline]
+    pub(crate) fn to_head(self) -> Head {
+        // Whole words: the fabric copies words, and a word that was written in halves must leave the
+        // store buffer first.
+        let mut head = [0; HEAD];
+        for (place, word) in head.as_chunks_mut::<8>().0.iter_mut().zip(self.to_words()) {
+            *place = word.to_ne_bytes();
         }
         head
     }

@@ -237,7 +237,7 @@ impl Engine {
 
     /// Lets a peer send more that nobody may be there to receive.
     #[cold]
-    pub(super) fn give_credit(&mut self, to: Peer) {
+    pub(crate) fn give_credit(&mut self, to: Peer) {
         let size = self.core.unexpected.window();
         self.send_control(to, Envelope::credit(size));
     }

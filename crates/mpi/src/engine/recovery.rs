@@ -13,7 +13,10 @@ mod agreement;
 mod decision;
 mod message;
 
+use std::sync::Arc;
+
 use weft_fabric::{Head, Peer, SharedBytes};
+use weft_sys::span::SHORT;
 
 use super::deferred::Deferred;
 use super::outbox::{Load, Waiting};
@@ -97,6 +100,11 @@ impl Engine {
         let watched = self.core.lost.is_any_revoked();
         self.core.events.watch(watched);
         self.injected_below = if watched { 0 } else { self.eager + 1 };
+        self.writers = if self.injected_below > SHORT {
+            self.fabric.writers()
+        } else {
+            Arc::default()
+        };
     }
 
     /// A communicator is freed: that it is revoked, or what was acknowledged, does not matter any more.

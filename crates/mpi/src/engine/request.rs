@@ -20,6 +20,7 @@ use super::on_complete::{OnComplete, PersistentOperation};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
 use crate::buffer::{self, Buffer};
+use crate::datatype::SignatureCode;
 use crate::error::Error;
 use crate::group::Group;
 use crate::memory;
@@ -147,6 +148,9 @@ pub(super) struct Request {
     phase: Phase,
     /// Whether `on_complete` is any but the default.
     has_on_complete: bool,
+    /// It is a receive that has [ended plainly](Self::end_plainly): it owns nothing, and there is nothing to be said but the
+    /// message.
+    is_plain: bool,
     /// Communicator context, to find the error handler and for reports.
     context: u32,
     /// The next free slot, while this one is free.
@@ -165,6 +169,7 @@ impl Request {
             generation,
             phase: Phase::Free,
             has_on_complete: false,
+            is_plain: false,
             context: 0,
             next_free,
             group: None,
@@ -175,7 +180,7 @@ impl Request {
     }
 
     /// Takes the free slot for an active request; answers the next free slot.
-    #[inline]
+    #[inline(always)]
     pub(super) fn occupy(&mut self, context: u32, group: Option<Arc<Group>>, work: Work) -> u32 {
         self.phase = Phase::Active;
         self.context = context;
@@ -191,6 +196,9 @@ impl Request {
     pub(super) fn vacate(&mut self, generation: u32) {
         self.generation = generation;
         self.phase = Phase::Free;
+        if take(&mut self.is_plain) {
+            return;
+        }
         if self.has_on_complete
             || self.group.is_some()
             || self.outcome.error.is_some()
@@ -275,6 +283,7 @@ impl Request {
     /// What is due when it ends, to be changed.
     pub(super) fn on_complete_mut(&mut self) -> &mut OnComplete {
         self.has_on_complete = true;
+        self.is_plain = false;
         &mut self.on_complete
     }
 
@@ -305,6 +314,7 @@ impl Request {
 
     /// Notes its outcome.
     pub(super) fn set_outcome(&mut self, outcome: Outcome) {
+        self.is_plain = false;
         self.outcome = outcome;
     }
 
@@ -356,6 +366,63 @@ impl Request {
 
 /// An end that most receives have.
 impl Request {
+    /// The data of the message that a posted receive was matched with are here, and it ends with them, as most do: they are short
+    /// and fit, and there is nothing else to be done or said. False, without effect, if it is not so.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn end_plainly(
+        &mut self,
+        (from, tag): (Peer, i32),
+        signature: SignatureCode,
+        data: SharedBytes<'_>,
+    ) -> bool {
+        let Work::Receive {
+            buffer: Buffer::Flat(region, expected),
+            state,
+        } = &mut self.work
+        else {
+            return false;
+        };
+        if self.phase != Phase::Active
+            || self.has_on_complete
+            || self.group.is_some()
+            || signature != *expected
+            || !data.fill_if_short(region)
+        {
+            return false;
+        }
+        // A receive that is posted owns nothing.
+        forget(replace(state, Receiving::Unposted));
+        self.outcome.source = Some(from);
+        self.outcome.tag = tag;
+        self.outcome.bytes = data.len() as u64;
+        self.phase = Phase::Complete;
+        self.is_plain = true;
+        true
+    }
+
+    /// The message of a receive that has ended plainly.
+    #[inline(always)]
+    pub(super) fn plainly_received(&self) -> Option<Received> {
+        // It has a source.
+        let source = self.outcome.source.filter(|_| self.is_plain)?.0;
+        Some(Received {
+            source,
+            tag: self.outcome.tag,
+            bytes: self.outcome.bytes,
+        })
+    }
+
+    /// Gives up the slot of one that has ended plainly, which owns nothing; its next name has this generation, and the next
+    /// free slot is this one.
+    #[inline(always)]
+    pub(super) fn vacate_plain(&mut self, generation: u32, next_free: u32) {
+        self.generation = generation;
+        self.phase = Phase::Free;
+        self.is_plain = false;
+        self.next_free = next_free;
+    }
+
     /// The message of a receive that has ended with one, without an error, and with nothing else due.
     #[inline]
     pub(super) fn received(&self) -> Option<Received> {
@@ -390,6 +457,7 @@ impl Request {
     /// It waits to be started (again).
     #[inline]
     pub(super) fn make_inactive(&mut self) {
+        debug_assert!(!self.is_plain);
         self.phase = Phase::Inactive;
     }
 
@@ -436,6 +504,33 @@ impl Request {
             Work::Receive { buffer, .. } => Some(buffer.bytes()),
             _ => None,
         }
+    }
+
+    /// Takes the free slot for a receive of plain bytes that waits in the matching engine, for a message of `from` or of anybody;
+    /// answers the next free slot.
+    #[inline(always)]
+    pub(super) fn occupy_posted(
+        &mut self,
+        (region, signature): (Region, SignatureCode),
+        context: u32,
+        group: Option<Arc<Group>>,
+        (from, handle): (Option<Peer>, Handle),
+    ) -> u32 {
+        self.phase = Phase::Active;
+        self.context = context;
+        let work = Work::Receive {
+            buffer: Buffer::Flat(region, signature),
+            state: Receiving::Posted(handle),
+        };
+        let outcome = Outcome {
+            source: from,
+            ..Outcome::NONE
+        };
+        // As in `occupy`.
+        forget(replace(&mut self.group, group));
+        forget(replace(&mut self.work, work));
+        forget(replace(&mut self.outcome, outcome));
+        self.next_free
     }
 
     /// It waits in the matching engine, for a message of `from` or of anybody.

@@ -82,6 +82,23 @@ impl Requests {
         RequestId::new(index, slot.generation())
     }
 
+    /// The name that the next request gets.
+    #[inline(always)]
+    pub(super) fn next_name(&mut self) -> RequestId {
+        if self.free == NO_SLOT {
+            self.grow();
+        }
+        let slot = &self.slots[self.free as usize];
+        RequestId::new(self.free, slot.generation())
+    }
+
+    /// The slot of the [next name](Self::next_name), to be occupied by what answers the next free one.
+    #[inline(always)]
+    pub(super) fn occupy_next(&mut self, occupy: impl FnOnce(&mut Request) -> u32) {
+        let slot = &mut self.slots[self.free as usize];
+        self.free = occupy(slot);
+    }
+
     /// Whether a call of the user may make another request.
     ///
     /// # Errors
@@ -160,8 +177,21 @@ impl Requests {
         status
     }
 
-    /// Takes the message of a receive that has ended [as most do](Request::received).
+    /// Takes the message of a receive that has ended [plainly](Request::end_plainly).
     #[inline(always)]
+    pub(super) fn take_plain(&mut self, id: RequestId) -> Option<Received> {
+        let slot = self.slots.get_mut(id.index() as usize)?;
+        if slot.generation() != id.generation() {
+            return None;
+        }
+        let received = slot.plainly_received()?;
+        let next = replace(&mut self.free, id.index());
+        slot.vacate_plain(id.next().generation(), next);
+        Some(received)
+    }
+
+    /// Takes the message of a receive that has ended [as most do](Request::received).
+    #[inline(never)]
     pub(super) fn take_received(&mut self, id: RequestId) -> Option<Received> {
         let slot = self.get_mut(id)?;
         let received = slot.received()?;

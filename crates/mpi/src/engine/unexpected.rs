@@ -27,6 +27,14 @@ pub(crate) struct Unexpected {
     pub data: Vec<u8>,
 }
 
+impl Unexpected {
+    /// Gives the memory of the data back.
+    #[cold]
+    fn forget_data(&mut self) {
+        self.data = Vec::new();
+    }
+}
+
 /// One slot: what is in it once its message is gone is memory for the data of the next one.
 #[derive(Debug)]
 struct Slot {
@@ -145,8 +153,23 @@ impl UnexpectedStore {
         (self.slots.len() - 1) as u32
     }
 
+    /// Ends a message that is still here. True if its sender is to be answered now.
+    #[inline(always)]
+    #[must_use]
+    pub(super) fn end(&mut self, id: UnexpectedId) -> bool {
+        let (most, bytes) = SPARE;
+        let slot = &mut self.slots[id.0 as usize];
+        slot.is_taken = false;
+        let (from, held) = (slot.message.from, slot.message.data.len());
+        if id.0 as usize >= most || slot.message.data.capacity() > bytes {
+            slot.message.forget_data();
+        }
+        self.free.push(id.0);
+        self.settle(from, held)
+    }
+
     /// A message that stays.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, id: UnexpectedId) -> Option<&Unexpected> {
         let slot = self.slots.get(id.0 as usize)?;
         slot.is_taken.then_some(&slot.message)
@@ -167,21 +190,6 @@ impl UnexpectedStore {
         };
         let is_due = self.settle(message.from, message.data.len());
         (message, is_due)
-    }
-
-    /// Ends a message that is still here. True if its sender is to be answered now.
-    #[inline]
-    #[must_use]
-    pub(super) fn end(&mut self, id: UnexpectedId) -> bool {
-        let (most, bytes) = SPARE;
-        let slot = &mut self.slots[id.0 as usize];
-        slot.is_taken = false;
-        let (from, bytes_held) = (slot.message.from, slot.message.data.len());
-        if id.0 as usize >= most || slot.message.data.capacity() > bytes {
-            slot.message.data = Vec::new();
-        }
-        self.free.push(id.0);
-        self.settle(from, bytes_held)
     }
 
     /// Takes back the memory of a message that was taken out: the next message gets it.
@@ -229,6 +237,7 @@ mod tests {
         assert!(!store.owe(Peer(1)) && !store.owe(Peer(9)));
         for id in &messages[..2] {
             assert!(!store.end(*id));
+            assert!(store.get(*id).is_none(), "it is gone");
         }
         assert!(store.take(messages[2]).1);
         assert!(!store.end(messages[3]), "it is answered once");

@@ -148,17 +148,19 @@ impl Windows {
         }
     }
 
+    /// What may leave to a peer, if that is enough for a message of so many bytes, and what is left of it once that has left.
+    #[inline(always)]
+    pub(super) fn open_for(&mut self, to: Peer, bytes: usize) -> Option<(&mut u32, u32)> {
+        let open = self.open.get_mut(to.index())?;
+        let left = open.checked_sub(cost(bytes))?;
+        Some((open, left))
+    }
+
     /// Whether a message of so many bytes may leave, which it takes of the window.
     #[inline(always)]
     pub(super) fn spend(&mut self, to: Peer, bytes: usize) -> bool {
-        let Some(open) = self.open.get_mut(to.index()) else {
-            return false;
-        };
-        let is_enough = *open >= cost(bytes);
-        if is_enough {
-            *open -= cost(bytes);
-        }
-        is_enough
+        let open = self.open_for(to, bytes);
+        open.map(|(open, left)| *open = left).is_some()
     }
 
     /// A message that was to leave does not.

@@ -5,18 +5,48 @@
 //! call of the same name without `at_once` does it then, or says what is wrong. It is given the same arguments.
 
 use weft_atomic::biased;
-use weft_fabric::{Next, Peer};
+use weft_fabric::{Next, Peer, Written};
 use weft_sys::futex::Futex;
-use weft_sys::span::Region;
+use weft_sys::span::{Region, SHORT};
 
 use super::{Source, TagPattern};
 use crate::comm::Comm;
 use crate::datatype::SignatureCode;
-use crate::engine::{Asked, Engine, Received, RequestId};
+use crate::engine::{Asked, Engine, Received, RequestId, WaitingMessage};
 use crate::process::Process;
 
+/// A message was written: its receiver is to find it. Lets go of the engine, so that nothing is to be kept for after this.
+#[cold]
+#[inline(never)]
+fn announce(mut engine: biased::ByBias<'_, Engine>, to: Peer) {
+    engine.announce_written(to);
+}
+
 impl Comm {
-    /// [`send`](Self::send) of a standard message.
+    /// [`send`](Self::send) of a standard message, of few bytes, to a rank of this host: nothing is called, as a rule.
+    #[inline(always)]
+    #[must_use]
+    pub fn send_short_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
+        if bytes.0.len() > SHORT {
+            return false;
+        }
+        let Some(peer) = self.direct_peer(to) else {
+            return false;
+        };
+        let Some(mut engine) = self.shared().try_by_bias() else {
+            return false;
+        };
+        match engine.write_at_once(bytes, self.context(), peer, tag) {
+            Written::Done => true,
+            Written::Refused => false,
+            Written::Unannounced => {
+                announce(engine, peer);
+                true
+            }
+        }
+    }
+
+    /// The same of any message, however it leaves.
     #[inline(always)]
     #[must_use]
     pub fn send_at_once(&self, bytes: (Region, SignatureCode), to: u32, tag: i32) -> bool {
@@ -28,26 +58,26 @@ impl Comm {
         shared.try_sending(move |engine| engine.send_at_once(bytes, context, peer, tag))
     }
 
-    /// [`recv`](Self::recv).
+    /// [`recv`](Self::recv) of a message whose sender and tag are known.
     #[inline(always)]
     #[must_use]
     pub fn recv_at_once(
         &self,
         into: (Region, SignatureCode),
-        from: Source,
-        tag: TagPattern,
+        rank: u32,
+        tag: i32,
     ) -> Option<Received> {
-        // The usual: the sender and the tag are known, the buffer is as long as the message, and that is what comes next.
-        let (Source::Rank(rank), TagPattern::Exact(tag)) = (from, tag) else {
-            return self.recv_any_at_once(into, from, tag);
-        };
+        // The usual: the buffer is as long as the message, and that is what comes next.
         let Some(peer) = self.direct_peer(rank) else {
-            return self.recv_of_part_at_once(into, from, tag);
+            return self.recv_of_part_at_once(into, Source::Rank(rank), tag);
         };
         let shared = self.shared();
         let Some(mut engine) = shared.try_by_bias() else {
-            return self.recv_any_at_once(into, from, TagPattern::Exact(tag));
+            return self.recv_any_at_once(into, Source::Rank(rank), TagPattern::Exact(tag));
         };
+        if engine.has_unexpected() {
+            return self.recv_waiting_at_once(engine, into, (rank, peer), tag);
+        }
         match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
             Next::Taken => Some(Received {
                 source: rank,
@@ -59,6 +89,40 @@ impl Comm {
         }
     }
 
+    /// The same where messages wait that came before their receives.
+    #[inline(never)]
+    fn recv_waiting_at_once(
+        &self,
+        mut engine: biased::ByBias<'_, Engine>,
+        into: (Region, SignatureCode),
+        (rank, peer): (u32, Peer),
+        tag: i32,
+    ) -> Option<Received> {
+        let bytes = match engine.take_waiting_at_once(into, self.context(), (peer, tag)) {
+            WaitingMessage::Taken(bytes) => bytes,
+            WaitingMessage::Due(bytes) => {
+                self.give_credit(engine.into_guard(), peer);
+                bytes
+            }
+            WaitingMessage::Nothing => {
+                return self.look_for(engine.into_guard(), into, (rank, peer), tag);
+            }
+            WaitingMessage::Elsewhere => return None,
+        };
+        Some(Received {
+            source: rank,
+            tag,
+            bytes: bytes as u64,
+        })
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_credit(&self, mut engine: biased::Guard<'_, Engine, Futex>, peer: Peer) {
+        engine.give_credit(peer);
+        self.shared().let_go(engine);
+    }
+
     /// The same of a part, if there are parts.
     #[inline(never)]
     fn recv_of_part_at_once(
@@ -67,8 +131,11 @@ impl Comm {
         from: Source,
         tag: i32,
     ) -> Option<Received> {
-        self.part_of(tag)?
-            .recv_at_once(into, from, TagPattern::Exact(tag))
+        let part = self.part_of(tag)?;
+        match from {
+            Source::Rank(rank) => part.recv_at_once(into, rank, tag),
+            Source::Any | Source::Null => part.recv_any_at_once(into, from, TagPattern::Exact(tag)),
+        }
     }
 
     /// The same where something else is to be looked at first, of a message from this rank.
@@ -87,7 +154,8 @@ impl Comm {
 
     /// The same of any message.
     #[inline(never)]
-    fn recv_any_at_once(
+    #[must_use]
+    pub fn recv_any_at_once(
         &self,
         into: (Region, SignatureCode),
         from: Source,
@@ -175,6 +243,14 @@ impl Comm {
 }
 
 impl Process {
+    /// [`wait`](Self::wait) for a receive that has its message already: nothing is called.
+    #[inline(always)]
+    #[must_use]
+    pub fn wait_for_plain_at_once(&self, request: RequestId) -> Option<Received> {
+        let mut engine = self.shared_of(request).try_by_bias()?;
+        engine.end_plain_at_once(request)
+    }
+
     /// [`wait`](Self::wait) for a receive.
     #[inline(always)]
     #[must_use]

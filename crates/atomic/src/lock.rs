@@ -8,6 +8,7 @@
 //!   awake      how many of those that wait do not sleep
 //!   due        one who waits has waited for as long as a turn lasts
 //!   offered    the holder has let go so that another one may have it
+//!   in_row     turns in a row that came because they were due
 //!   bell       where they sleep
 //! ```
 //!
@@ -26,6 +27,10 @@
 //! first that its turn is due, and a holder that comes to a place where nothing is half done [passes the lock
 //! on](Guard::pass_on); only if nobody does so before its next look does the waiter take it wherever it is free. A lock that
 //! nobody has taken since the last look it takes at once.
+//!
+//! How long a turn lasts depends on those before it. While one turn after another comes because it was due, on both sides, all
+//! who use the lock use it without pause: turns grow to four times their length, and less is lost by changing them. One who
+//! gets the lock in any other way, because it was offered or because nobody used it, ends that.
 //! All of this is advice: it changes when a waiter looks, not what it may do.
 //!
 //! # Why a waiter is not forgotten
@@ -53,11 +58,17 @@ use crate::{
 const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1024 };
 
 /// Looks of a patient waiter until its turn is due: long enough that what the other one does meanwhile costs a multiple of
-/// fetching what it leaves.
+/// fetching what it leaves. It lets others run after each.
 const LOOKS_UNTIL_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// Looks of a patient waiter before it sleeps; it lets others run after each.
-const LOOKS: u32 = if cfg!(loom) { 2 } else { 16 };
+/// Further looks before it sleeps.
+const LOOKS_WHEN_DUE: u32 = if cfg!(loom) { 1 } else { 8 };
+
+/// Turns in a row, one of each of two threads, after which turns last twice as long.
+const TURNS_TO_DOUBLE: u32 = 2;
+
+/// How often the length of a turn doubles at most. Longer ones gained nothing more.
+const MOST_DOUBLINGS: u32 = if cfg!(loom) { 0 } else { 2 };
 
 /// Looks of another waiter before it sleeps: about half a microsecond, more than a short critical section
 /// takes, little against the microsecond and more of a sleep.
@@ -92,6 +103,17 @@ struct Waiters {
     awake: AtomicU32,
     due: AtomicU32,
     offered: AtomicU32,
+    /// Written by the holder alone.
+    in_row: AtomicU32,
+}
+
+/// How a waiter got the lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// Its turn was due: another one used it all the time.
+    Due,
+    /// It was free, or offered.
+    Free,
 }
 
 // SAFETY: the value is reached only through a guard, and one guard exists at a time.
@@ -124,6 +146,7 @@ impl<T> Lock<T> {
                 awake: AtomicU32::new(0),
                 due: AtomicU32::new(0),
                 offered: AtomicU32::new(0),
+                in_row: AtomicU32::new(0),
             }),
             bell: Doorbell::new(),
             value: UnsafeCell::new(value),
@@ -190,7 +213,8 @@ impl<T> Lock<T> {
             .wrapping_sub(self.slow_at.load(Ordering::Relaxed));
         // One who is patient is enough to take over: the others sleep.
         let alone = self.waiters.awake.load(Ordering::Relaxed) == 0;
-        self.wait_for_lock(may_be_patient && alone && since < SELDOM, kernel);
+        let turn = self.wait_for_lock(may_be_patient && alone && since < SELDOM, kernel);
+        self.count_turn(turn);
         let others = self.waiting.fetch_sub(1, Ordering::Relaxed) - 1;
         if others != 0 {
             self.bell.keep_announced();
@@ -200,23 +224,41 @@ impl<T> Lock<T> {
         self.slow_at.store(now, Ordering::Relaxed);
     }
 
-    fn wait_for_lock(&self, patient: bool, kernel: &impl Kernel) {
+    /// The holder's first act after it has waited.
+    fn count_turn(&self, turn: Turn) {
+        let in_row = match turn {
+            Turn::Due => self.waiters.in_row.load(Ordering::Relaxed) + 1,
+            Turn::Free => 0,
+        };
+        let most = TURNS_TO_DOUBLE * MOST_DOUBLINGS;
+        self.waiters
+            .in_row
+            .store(in_row.min(most), Ordering::Relaxed);
+    }
+
+    /// Looks until the turn of one who begins to wait now is due.
+    fn looks_until_due(&self) -> u32 {
+        let in_row = self.waiters.in_row.load(Ordering::Relaxed);
+        LOOKS_UNTIL_DUE << (in_row / TURNS_TO_DOUBLE)
+    }
+
+    fn wait_for_lock(&self, patient: bool, kernel: &impl Kernel) -> Turn {
         loop {
             self.waiters.awake.fetch_add(1, Ordering::Relaxed);
-            let taken = if patient {
+            let turn = if patient {
                 self.look_patiently()
             } else {
-                self.look()
+                self.look().then_some(Turn::Free)
             };
             // Before the announcement, whose fence orders the two: see the module page.
             self.waiters.awake.fetch_sub(1, Ordering::Relaxed);
-            if taken {
-                return;
+            if let Some(turn) = turn {
+                return turn;
             }
             let ticket = self.bell.prepare(self.mode, kernel);
             if self.take() {
                 self.bell.cancel(ticket);
-                return;
+                return Turn::Free;
             }
             let _ = self.bell.wait(ticket, None, kernel);
         }
@@ -232,9 +274,11 @@ impl<T> Lock<T> {
         false
     }
 
-    fn look_patiently(&self) -> bool {
-        for look in 1..=LOOKS {
-            let is_due = look > LOOKS_UNTIL_DUE;
+    fn look_patiently(&self) -> Option<Turn> {
+        let until_due = self.looks_until_due();
+        for look in 1..=until_due + LOOKS_WHEN_DUE {
+            let is_due = look > until_due;
+            let turn = if is_due { Turn::Due } else { Turn::Free };
             let taken = self.taken.load(Ordering::Relaxed);
             // Not while others run here: nobody would take what is passed on.
             if is_due {
@@ -245,16 +289,16 @@ impl<T> Lock<T> {
                 self.waiters.due.store(0, Ordering::Relaxed);
             }
             if is_mine {
-                return true;
+                return Some(turn);
             }
             let is_used = taken != self.taken.load(Ordering::Relaxed);
             let may_take = is_due || !is_used;
             if may_take && self.state.load(Ordering::Relaxed) == 0 && self.take() {
-                return true;
+                return Some(if is_used { turn } else { Turn::Free });
             }
             yield_now();
         }
-        false
+        None
     }
 
     fn watch_for_offer(&self) -> bool {
@@ -413,6 +457,41 @@ mod tests {
         let guard = lock.0.lock(&lock.1);
         assert_eq!(*guard, 1);
         assert!(!guard.is_due(), "nobody waits any more");
+    }
+
+    #[test]
+    fn turns_grow_while_each_comes_because_it_is_due() {
+        let lock = Lock::new((), FenceMode::Symmetric);
+        let looks = |turns: &[Turn]| {
+            turns.iter().for_each(|turn| lock.count_turn(*turn));
+            lock.looks_until_due()
+        };
+        assert_eq!(looks(&[]), LOOKS_UNTIL_DUE);
+        assert_eq!(
+            looks(&[Turn::Due]),
+            LOOKS_UNTIL_DUE,
+            "one side alone is no reason"
+        );
+        assert_eq!(looks(&[Turn::Due]), 2 * LOOKS_UNTIL_DUE);
+        assert_eq!(looks(&[Turn::Due; 2]), 4 * LOOKS_UNTIL_DUE);
+        assert_eq!(looks(&[Turn::Due; 9]), 4 * LOOKS_UNTIL_DUE, "no longer");
+        assert_eq!(looks(&[Turn::Free]), LOOKS_UNTIL_DUE);
+        assert_eq!(
+            looks(&[Turn::Due, Turn::Free, Turn::Due]),
+            LOOKS_UNTIL_DUE,
+            "one waits for its turn, the other one is offered it"
+        );
+    }
+
+    #[test]
+    fn an_unused_lock_is_no_turn_that_was_due() {
+        let park = Park::new();
+        let lock = Lock::new((), FenceMode::Symmetric);
+        for _ in 0..4 {
+            lock.count_turn(Turn::Due);
+        }
+        // Nobody uses it: the first look that sees that takes it.
+        assert_eq!(lock.wait_for_lock(true, &park), Turn::Free);
     }
 
     #[test]

@@ -293,7 +293,7 @@ fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
 
 #[test]
 fn each_message_is_an_arrow() {
-    let (found, ended) = timeline_of(3, "numbered", &[EACH]);
+    let (found, ended) = timeline_of(3, "serialized", &[EACH]);
     ended.expect_success();
     assert_eq!(found.check(), all_messages(3));
     let (found, ended) = timeline_of(3, "messages", &[EACH]);
@@ -354,6 +354,56 @@ fn messages_between_gaps_are_arrows() {
     let (found, ended) = timeline(2, "between");
     ended.expect_success();
     assert_eq!(found.check(), BTreeMap::from([((0, 1), 15)]));
+}
+
+/// The calls that the arrows of a timeline join, sender first.
+fn joined(found: &Trace) -> Vec<[&Value; 2]> {
+    let slices = found.events("X");
+    let calls: Vec<_> = slices
+        .into_iter()
+        .filter(|one| one["cat"] == "call")
+        .collect();
+    let ends: BTreeMap<_, _> = found
+        .events("f")
+        .into_iter()
+        .map(|end| (end["id"].as_u64(), end))
+        .collect();
+    let starts = found.events("s");
+    let arrows = starts
+        .iter()
+        .map(|start| [*start, ends[&start["id"].as_u64()]]);
+    arrows.map(|ends| ends.map(|end| around(&calls, end))).collect()
+}
+
+#[test]
+fn messages_of_several_threads_are_arrows_between_gaps() {
+    let (found, ended) = timeline(2, "crowd");
+    ended.expect_success();
+    assert_eq!(found.check(), BTreeMap::from([((0, 1), 3 * 4 * 9)]));
+    let gaps = found.events("X");
+    assert!(gaps.iter().any(|one| one["cat"] == "gap"));
+    let mut checked = 0;
+    for [sent, received] in joined(&found) {
+        // Others end where several are completed.
+        if received["name"] == "MPI_Recv" {
+            assert_eq!(sent["args"]["tag"], received["args"]["tag"]);
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 3 * 4 * 4);
+}
+
+#[test]
+fn an_arrow_joins_what_the_threads_have_sent_and_received() {
+    let (found, ended) = timeline(2, "crowded");
+    ended.expect_success();
+    found.check();
+    let arrows = joined(&found);
+    assert!(arrows.len() > 100, "{}", arrows.len());
+    for [sent, received] in arrows {
+        let tags = [sent, received].map(|one| one["args"]["tag"].as_u64());
+        assert!(tags[0].is_some() && tags[0] == tags[1], "{sent} {received}");
+    }
 }
 
 #[test]

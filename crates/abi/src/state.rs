@@ -251,7 +251,6 @@ pub fn end_services() -> bool {
 fn ensure_for_any_thread() -> Checked<&'static Runtime> {
     let runtime = ensure_runtime(k::MPI_THREAD_MULTIPLE)?;
     runtime.process.one_thread_calls(false);
-    crate::profile::several_threads_call();
     Ok(runtime)
 }
 

@@ -24,6 +24,7 @@ pub mod group;
 pub mod info;
 pub mod io;
 pub mod left_over;
+pub mod marks;
 pub mod memory;
 pub mod op;
 pub mod p2p;

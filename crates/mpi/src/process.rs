@@ -10,9 +10,10 @@ use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
-use crate::engine::{Engines, Guard, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
+use crate::engine::{Engines, Guard, Marking, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
+use crate::marks::Marker;
 use crate::rma::HelperSlot;
 use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
@@ -400,11 +401,11 @@ impl Process {
         self.for_each(|engine| engine.time_waits(listener));
     }
 
-    /// What the messages that the program sends carry from now on, so that whoever receives them can tell which these were
-    /// ([`Status::mark`](crate::Status::mark)); 0 for nothing, as at first. Answers what was set, or the word of the transfer of the last message if it was
-    /// announced or is synchronous: that is its mark; 0 if it was held back. For a process in which one thread calls at a time.
-    pub fn mark_sends(&self, mark: u64) -> u64 {
-        self.lock().mark_sends(mark)
+    /// Has the messages that the program sends marked, by whom is asked while this number is not 0: see [`marks`](crate::marks). Whoever sends one that is to be
+    /// marked counts itself in it first.
+    pub fn mark_sends(&self, calls: &'static AtomicU32, marker: &'static dyn Marker) {
+        let marking = Marking::by(calls, marker);
+        self.for_each(|engine| engine.mark_sends(marking));
     }
 
     /// The bytes up to which a message goes with its envelope.

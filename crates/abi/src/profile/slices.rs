@@ -20,7 +20,7 @@ use weft_launch::profile::layout::{EventKind, NOBODY};
 use weft_sys::clock::time_of_day;
 use weft_sys::signal;
 
-use super::area::{Area, Event};
+use super::area::Event;
 use super::call::Kind;
 use super::trampoline::{light_stub, stub};
 use super::{CALLS, RECORDER, Recorder};
@@ -117,7 +117,7 @@ impl Slices {
 
     /// The budget is spent: leaves out the frequent calls, if the period is not over.
     #[cold]
-    pub fn spent(&self, recorder: &Recorder, here: &Area) {
+    pub fn spent(&self, recorder: &Recorder) {
         let mut state = self.open();
         if self.left.load(Ordering::Relaxed) > 1 {
             // Another thread was here.
@@ -149,7 +149,7 @@ impl Slices {
         }
         if !state.calls.is_empty() && self.whole.swap(false, Ordering::Relaxed) {
             state.gap_begun = now;
-            recorder.begin_gap(now, here);
+            recorder.begin_gap(now);
             self.changed.notify_one();
         }
         self.left.store(self.budget / 2, Ordering::Relaxed);

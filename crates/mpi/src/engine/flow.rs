@@ -27,7 +27,7 @@
 //! at once, with all before it. So each posted receive of the receiver meets the oldest message that it matches,
 //! as if nothing were held back.
 
-use weft_fabric::Peer;
+use weft_fabric::{Peer, Token};
 use weft_matching::{Source, SourcePattern, TagPattern};
 
 use super::envelope::{Envelope, MessageKind};
@@ -161,6 +161,7 @@ impl Engine {
             Some(region) => self.grant(region, to),
             None => Ok(envelope.token),
         };
+        let mark = envelope.token;
         let Some(slot) = self.core.requests.get_mut(request) else {
             return;
         };
@@ -168,6 +169,10 @@ impl Engine {
             Ok(token) => {
                 slot.announce(token);
                 envelope.token = token;
+                if granted.is_some() && mark != Token(0) {
+                    let engine = self.core.requests.engine();
+                    self.marking.leaves(engine, (mark.0, token.0));
+                }
                 self.outbox.windows.note_announced(to);
                 let waiting = Waiting {
                     head: envelope.to_head(),

@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use trace::{Trace, around};
+use trace::{Calls, Trace};
 use weft_tests::{Ended, build, installation, root, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -320,6 +320,7 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
     let gaps = others.iter().filter(|one| one["cat"] == "gap");
     let ends = gaps.map(|gap| time(gap, "ts") + time(gap, "dur"));
     let last = ends.fold(0.0, f64::max);
+    let all = Calls::of(&found);
     assert!(last > 0.0, "nothing was left out");
     let later = calls
         .iter()
@@ -335,7 +336,7 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
         .map(|start| {
             let ends = found.events("f");
             let end = ends.iter().find(|end| end["id"] == start["id"]);
-            let ends = [start, end.expect("an end")].map(|end| around(&calls, end));
+            let ends = [start, end.expect("an end")].map(|end| all.around(end));
             assert_eq!(
                 ends.map(|one| one["name"].as_str()),
                 [Some("MPI_Send"), Some("MPI_Recv")]
@@ -358,11 +359,7 @@ fn messages_between_gaps_are_arrows() {
 
 /// The calls that the arrows of a timeline join, sender first.
 fn joined(found: &Trace) -> Vec<[&Value; 2]> {
-    let slices = found.events("X");
-    let calls: Vec<_> = slices
-        .into_iter()
-        .filter(|one| one["cat"] == "call")
-        .collect();
+    let calls = Calls::of(found);
     let ends: BTreeMap<_, _> = found
         .events("f")
         .into_iter()
@@ -372,7 +369,7 @@ fn joined(found: &Trace) -> Vec<[&Value; 2]> {
     let arrows = starts
         .iter()
         .map(|start| [*start, ends[&start["id"].as_u64()]]);
-    arrows.map(|ends| ends.map(|end| around(&calls, end))).collect()
+    arrows.map(|ends| ends.map(|end| calls.around(end))).collect()
 }
 
 #[test]

@@ -16,6 +16,7 @@ pub mod buffer;
 pub mod coll;
 pub mod comm;
 pub mod datatype;
+mod ending;
 mod engine;
 pub mod error;
 mod exposed;

@@ -35,7 +35,7 @@ pub struct Process {
     /// How many processes the job starts with.
     first: u32,
     /// The processes of `MPI_COMM_WORLD`.
-    members: Arc<Group>,
+    pub(crate) members: Arc<Group>,
     /// The host of each process that the job starts with, if there are several.
     hosts: OnceLock<Box<[u32]>>,
     /// Communicators with processes of other worlds.
@@ -47,6 +47,8 @@ pub struct Process {
     bell: Arc<dyn Bell>,
     /// The program goes on after losses.
     prepared: AtomicBool,
+    /// Not all ranks of the world meet at the end: this one is [absent](Self::tell_absence), or has heard that another one is.
+    pub(crate) is_incomplete: AtomicBool,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
     /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
@@ -104,6 +106,7 @@ impl Process {
             port_calls: AtomicU32::new(0),
             bell,
             prepared: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: Mutex::default(),
             itself: Mutex::default(),
@@ -243,36 +246,6 @@ impl Process {
             engine
                 .lock()
                 .wait_for(WaitFor::Leaving, |engine| engine.is_drained().then_some(()));
-        }
-    }
-
-    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
-    /// this far, so that nobody leaves while another still needs an answer of it.
-    ///
-    /// # Errors
-    /// When a rank is lost that was there so far, and the program is not [`prepared`](Self::prepare_for_losses) for that.
-    pub fn finish(self: &Arc<Self>) -> Result<()> {
-        self.meet()?;
-        self.announce_exit();
-        Ok(())
-    }
-
-    /// The first half of [`finish`](Self::finish): what is left over can be looked at after it, and the other half is
-    /// [`announce_exit`](Self::announce_exit).
-    ///
-    /// # Errors
-    /// When a rank is lost.
-    pub fn meet(self: &Arc<Self>) -> Result<()> {
-        self.drain();
-        let world = self.world();
-        // Members that have gone through different collectives do not meet any more, and have been told so.
-        if self.lock().has_mismatch(world.context()) {
-            return Ok(());
-        }
-        match world.run(coll::barrier(&coll::Members::of(&world))?) {
-            Err(error) if !self.is_prepared_for_losses() => Err(error),
-            // Those that are left, or that have revoked the world, end without each other.
-            _ => Ok(()),
         }
     }
 

@@ -510,6 +510,9 @@ fn fibers_have_tracks_of_their_own() {
         name.starts_with("fiber ")
     });
     assert!(fibers.count() > 2);
+    // Each is a message of a fiber.
+    let messages: usize = found.check().values().sum();
+    assert!(messages > 1000, "{messages}");
 }
 
 /// mpi4py, where `cargo xtask mpi4py` has built it.

@@ -35,7 +35,13 @@ fn nobody_waits_at_the_end_for_a_rank_that_uses_sessions_only() {
         for ranks in [2, 3, 5] {
             let ended = mpiexec(ranks, &program, &[what]);
             ended.expect_success();
-            let lines = |text: &str| ended.out.lines().filter(|line| line.ends_with(text)).count();
+            let lines = |text: &str| {
+                ended
+                    .out
+                    .lines()
+                    .filter(|line| line.ends_with(text))
+                    .count()
+            };
             assert_eq!(
                 (lines("finalised"), lines("beside")),
                 (ranks as usize - 1, 1),

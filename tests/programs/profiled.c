@@ -183,7 +183,7 @@ static void between(void)
 	}
 }
 
-enum { CROWD = 4, IN_CROWD = 9, ROUNDS = 3 };
+enum { CROWD = 4, IN_CROWD = 9, ROUNDS = 2 };
 
 /* A thread and its communicator: the first two share one. */
 struct crowd {

@@ -92,7 +92,8 @@ impl Status {
     pub const fn mark(&self) -> Mark {
         let origin = self.internal[CANCELLED] as u32 >> FLAG_BITS;
         Mark {
-            word: (self.internal[MARK] as u32 as u64) | (self.internal[MARK + 1] as u32 as u64) << 32,
+            word: (self.internal[MARK] as u32 as u64)
+                | (self.internal[MARK + 1] as u32 as u64) << 32,
             from: origin >> ENGINE_BITS,
             engine: origin % (1 << ENGINE_BITS),
         }

@@ -486,7 +486,9 @@ impl Comm {
             return Ok(false);
         }
         let outcome = self.process.wait(request);
-        outcome.map(|_| true).map_err(|error| self.with_places(error))
+        outcome
+            .map(|_| true)
+            .map_err(|error| self.with_places(error))
     }
 
     /// Begins a collective.

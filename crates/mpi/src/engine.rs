@@ -123,8 +123,8 @@ use crate::wait_times::WaitListener;
 
 pub(crate) use at_once::Asked;
 pub use at_once::Received;
-pub(crate) use marking::Marking;
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
+pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};

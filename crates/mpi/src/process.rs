@@ -10,7 +10,9 @@ use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
-use crate::engine::{Engines, Guard, Marking, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
+use crate::engine::{
+    Engines, Guard, Marking, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener,
+};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::marks::Marker;

@@ -28,9 +28,9 @@ use super::{CALLS, RECORDER, Recorder};
 /// How long a period is, in nanoseconds.
 const PERIOD: u64 = 50_000_000;
 /// Calls that are recorded in a period for a table …
-const TABLE: u32 = 4096;
+const TABLE: u32 = 2048;
 /// … and for a timeline, where each costs several times as much.
-const TIMELINE: u32 = 1024;
+const TIMELINE: u32 = 768;
 /// Entry points that have used up this part of the budget are left out when it is spent; if there are none but those that are left out
 /// already, those that have used up the next one.
 const FREQUENT: [u32; 3] = [16, 64, 256];

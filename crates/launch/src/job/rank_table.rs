@@ -246,8 +246,7 @@ impl RankTable {
 
     /// Whether a rank has ended while others are in the middle of MPI: it has used sessions only.
     pub fn is_left_early(&self, rank: u32) -> bool {
-        let within =
-            |row: &Row| row.life == Life::Started && row.progress == Progress::Within;
+        let within = |row: &Row| row.life == Life::Started && row.progress == Progress::Within;
         self.has_finalised(rank) && self.rows.iter().any(within)
     }
 

@@ -77,8 +77,9 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
         ((rank, event.context, word), (rank, event))
     }));
     let received = by_mark(
-        events(records, EventKind::Received)
-            .filter_map(|(rank, event)| Some(((event.peer?, event.context, event.mark), (rank, event)))),
+        events(records, EventKind::Received).filter_map(|(rank, event)| {
+            Some(((event.peer?, event.context, event.mark), (rank, event)))
+        }),
     );
     let both = sent.into_iter().filter_map(|(mark, sent)| {
         let ((from, sent), (to, received)) = sent.zip(*received.get(&mark)?)?;

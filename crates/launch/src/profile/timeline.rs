@@ -189,7 +189,8 @@ fn names(record: &RankRecord) -> Vec<Value> {
     ];
     let mut tracks: BTreeMap<u32, String> = BTreeMap::new();
     for one in &record.threads {
-        let is_quiet = |event: &EventRecord| matches!(event.kind, EventKind::Gap | EventKind::Named);
+        let is_quiet =
+            |event: &EventRecord| matches!(event.kind, EventKind::Gap | EventKind::Named);
         let tells_gaps = one.events.iter().all(is_quiet);
         if tells_gaps && !one.events.is_empty() {
             continue;

@@ -49,6 +49,10 @@ impl Process {
         if self.lock().has_mismatch(world.context()) {
             return Ok(true);
         }
+        // Those that have heard of it before may have left, and ended: nothing can be sent to them.
+        if self.hears_of_absence() {
+            return Ok(false);
+        }
         let barrier = coll::barrier(&coll::Members::of(&world))?;
         match world.run_unless(barrier, Engine::hears_of_absence) {
             Ok(true) => Ok(true),
@@ -56,10 +60,20 @@ impl Process {
                 self.is_incomplete.store(true, Ordering::Relaxed);
                 Ok(false)
             }
+            Err(_) if self.hears_of_absence() => Ok(false),
             Err(error) if !self.is_prepared_for_losses() => Err(error),
             // Those that are left, or that have revoked the world, end without each other.
             Err(_) => Ok(true),
         }
+    }
+
+    /// Looks whether somebody has said that it is absent.
+    fn hears_of_absence(&self) -> bool {
+        let mut engine = self.lock();
+        engine.settle();
+        let hears = engine.hears_of_absence();
+        self.is_incomplete.fetch_or(hears, Ordering::Relaxed);
+        hears
     }
 
     /// This process has ended all that it has used of MPI, and was never initialised: the others of its host need not wait for it.

@@ -72,7 +72,9 @@ impl Process {
         let mut engine = self.lock();
         engine.settle();
         let hears = engine.hears_of_absence();
-        self.is_incomplete.fetch_or(hears, Ordering::Relaxed);
+        if hears {
+            self.is_incomplete.store(true, Ordering::Relaxed);
+        }
         hears
     }
 

@@ -104,7 +104,7 @@ impl Status {
         if mark.word == 0 || mark.from >> SENDER_BITS != 0 {
             return;
         }
-        let origin = mark.from << ENGINE_BITS | mark.engine % (1 << ENGINE_BITS);
+        let origin = (mark.from << ENGINE_BITS) | (mark.engine % (1 << ENGINE_BITS));
         self.internal[CANCELLED] |= (origin << FLAG_BITS) as c_int;
         self.internal[MARK] = mark.word as u32 as c_int;
         self.internal[MARK + 1] = (mark.word >> 32) as u32 as c_int;
@@ -118,7 +118,7 @@ impl Status {
 
     /// Sets whether the operation was cancelled.
     pub const fn set_cancelled(&mut self, cancelled: bool) {
-        self.internal[CANCELLED] = self.internal[CANCELLED] & !1 | cancelled as c_int;
+        self.internal[CANCELLED] = (self.internal[CANCELLED] & !1) | cancelled as c_int;
     }
 }
 

@@ -216,7 +216,7 @@ pub const NOBODY: u32 = u32::MAX;
 #[must_use]
 pub const fn mark(number: u64) -> u64 {
     // The names of grants have both only after 2^30 of one place.
-    0b11 << 62 | number
+    (0b11 << 62) | number
 }
 
 /// The key of a row of waits.

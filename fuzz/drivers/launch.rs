@@ -169,6 +169,11 @@ fn forged(script: &mut Script<'_>) -> FromAgent {
             host: text(),
             ranks: script.short().into(),
             program: small.is_multiple_of(2),
+            adopted: if small > 128 {
+                vec![rank; usize::from(small % 4)]
+            } else {
+                Vec::new()
+            },
         }),
         2 => FromAgent::Started {
             rank,

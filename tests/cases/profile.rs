@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
-use trace::{Trace, around};
+use trace::{Calls, Trace};
 use weft_tests::{Ended, build, installation, root, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -293,7 +293,7 @@ fn all_messages(ranks: u64) -> BTreeMap<(u64, u64), usize> {
 
 #[test]
 fn each_message_is_an_arrow() {
-    let (found, ended) = timeline_of(3, "numbered", &[EACH]);
+    let (found, ended) = timeline_of(3, "serialized", &[EACH]);
     ended.expect_success();
     assert_eq!(found.check(), all_messages(3));
     let (found, ended) = timeline_of(3, "messages", &[EACH]);
@@ -320,6 +320,7 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
     let gaps = others.iter().filter(|one| one["cat"] == "gap");
     let ends = gaps.map(|gap| time(gap, "ts") + time(gap, "dur"));
     let last = ends.fold(0.0, f64::max);
+    let all = Calls::of(&found);
     assert!(last > 0.0, "nothing was left out");
     let later = calls
         .iter()
@@ -335,7 +336,7 @@ fn messages_after_a_gap_are_arrows_from_the_right_send_to_the_right_receive() {
         .map(|start| {
             let ends = found.events("f");
             let end = ends.iter().find(|end| end["id"] == start["id"]);
-            let ends = [start, end.expect("an end")].map(|end| around(&calls, end));
+            let ends = [start, end.expect("an end")].map(|end| all.around(end));
             assert_eq!(
                 ends.map(|one| one["name"].as_str()),
                 [Some("MPI_Send"), Some("MPI_Recv")]
@@ -354,6 +355,54 @@ fn messages_between_gaps_are_arrows() {
     let (found, ended) = timeline(2, "between");
     ended.expect_success();
     assert_eq!(found.check(), BTreeMap::from([((0, 1), 15)]));
+}
+
+/// The calls that the arrows of a timeline join, sender first.
+fn joined(found: &Trace) -> Vec<[&Value; 2]> {
+    let calls = Calls::of(found);
+    let ends: BTreeMap<_, _> = found
+        .events("f")
+        .into_iter()
+        .map(|end| (end["id"].as_u64(), end))
+        .collect();
+    let starts = found.events("s");
+    let arrows = starts
+        .iter()
+        .map(|start| [*start, ends[&start["id"].as_u64()]]);
+    arrows
+        .map(|ends| ends.map(|end| calls.around(end)))
+        .collect()
+}
+
+#[test]
+fn messages_of_several_threads_are_arrows_between_gaps() {
+    let (found, ended) = timeline(2, "crowd");
+    ended.expect_success();
+    assert_eq!(found.check(), BTreeMap::from([((0, 1), 2 * 4 * 9)]));
+    let gaps = found.events("X");
+    assert!(gaps.iter().any(|one| one["cat"] == "gap"));
+    let mut checked = 0;
+    for [sent, received] in joined(&found) {
+        // Others end where several are completed.
+        if received["name"] == "MPI_Recv" {
+            assert_eq!(sent["args"]["tag"], received["args"]["tag"]);
+            checked += 1;
+        }
+    }
+    assert_eq!(checked, 2 * 4 * 4);
+}
+
+#[test]
+fn an_arrow_joins_what_the_threads_have_sent_and_received() {
+    let (found, ended) = timeline(2, "crowded");
+    ended.expect_success();
+    found.check();
+    let arrows = joined(&found);
+    assert!(arrows.len() > 100, "{}", arrows.len());
+    for [sent, received] in arrows {
+        let tags = [sent, received].map(|one| one["args"]["tag"].as_u64());
+        assert!(tags[0].is_some() && tags[0] == tags[1], "{sent} {received}");
+    }
 }
 
 #[test]
@@ -463,6 +512,9 @@ fn fibers_have_tracks_of_their_own() {
         name.starts_with("fiber ")
     });
     assert!(fibers.count() > 2);
+    // Each is a message of a fiber.
+    let messages: usize = found.check().values().sum();
+    assert!(messages > 1000, "{messages}");
 }
 
 /// mpi4py, where `cargo xtask mpi4py` has built it.

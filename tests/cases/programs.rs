@@ -29,6 +29,38 @@ fn rings_and_barriers_end_promptly_however_many_ranks() {
 }
 
 #[test]
+fn nobody_waits_at_the_end_for_a_rank_that_uses_sessions_only() {
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    for what in ["early", "late", "stays", "returns", "meets"] {
+        for ranks in [2, 3, 5] {
+            let ended = mpiexec(ranks, &program, &[what]);
+            ended.expect_success();
+            let lines = |text: &str| {
+                ended
+                    .out
+                    .lines()
+                    .filter(|line| line.ends_with(text))
+                    .count()
+            };
+            assert_eq!(
+                (lines("finalised"), lines("beside")),
+                (ranks as usize - 1, 1),
+                "{what}: {ended:?}"
+            );
+            assert_eq!(ended.err, "", "{what}");
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_rank_that_has_ended_its_session_is_told() {
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    let ended = mpiexec(2, &program, &["wanted"]);
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.err.contains("MPI_Recv"), "{ended:?}");
+}
+
+#[test]
 fn point_to_point() {
     passes("point_to_point", &[1, 2, 4], &[]);
 }

@@ -8,7 +8,9 @@
  *   many        many small messages from rank 0 to rank 1
  *   burst       the same, and then now and then one, each of another length
  *   between     three times: many probes that find nothing, then some messages, each of another length
- *   numbered    as messages, by one thread
+ *   serialized  as messages, by one thread
+ *   crowd       as between, by several threads, on communicators of their own and on one, in all ways
+ *   crowded     several threads send so many messages that most calls are left out, each with a tag of its own
  *   persistent  persistent messages, and such that are matched before they are received
  *   places      rank 0 sends very often from two places, three messages in four from the first, 8 and 16 bytes
  *   pause       many small messages; once in between rank 0 waits for rank 1, which sleeps
@@ -181,6 +183,102 @@ static void between(void)
 	}
 }
 
+enum { CROWD = 4, IN_CROWD = 9, ROUNDS = 2 };
+
+/* A thread and its communicator: the first two share one. */
+struct crowd {
+	int number;
+	MPI_Comm comm;
+	char *large;
+};
+
+/* Nine messages from rank 0 to rank 1, each with a tag that no other one has. */
+static void some_in_crowd(const struct crowd *me, int first)
+{
+	int values[4] = { first, 1, 2, 3 };
+	MPI_Request requests[4];
+	for (int each = 0; each < 2; each++) {
+		if (rank == 0)
+			MPI_Send(values, 2, MPI_INT, 1, first + each, me->comm);
+		else
+			MPI_Recv(values, 2, MPI_INT, 0, first + each, me->comm, MPI_STATUS_IGNORE);
+	}
+	if (rank == 0)
+		MPI_Ssend(values, 2, MPI_INT, 1, first + 2, me->comm);
+	else
+		MPI_Recv(values, 2, MPI_INT, MPI_ANY_SOURCE, first + 2, me->comm, MPI_STATUS_IGNORE);
+	if (rank == 0)
+		MPI_Send(me->large, LARGE, MPI_CHAR, 1, first + 3, me->comm);
+	else
+		MPI_Recv(me->large, LARGE, MPI_CHAR, 0, first + 3, me->comm, MPI_STATUS_IGNORE);
+	for (int each = 0; each < 3; each++) {
+		if (rank == 0)
+			MPI_Isend(&values[each], 1, MPI_INT, 1, first + 4 + each, me->comm, &requests[each]);
+		else
+			MPI_Irecv(&values[each], 1, MPI_INT, 0, first + 4 + each, me->comm, &requests[each]);
+	}
+	for (int left = 3, done = 0; left > 0; left -= done) {
+		int which[3];
+		MPI_Waitsome(3, requests, &done, which, MPI_STATUSES_IGNORE);
+	}
+	/* As Python receives. */
+	for (int each = 0; each < 2; each++) {
+		int length = each == 0 ? 8 : LARGE;
+		MPI_Message message;
+		if (rank == 0) {
+			MPI_Send(me->large, length, MPI_CHAR, 1, first + 7 + each, me->comm);
+		} else {
+			MPI_Mprobe(0, first + 7 + each, me->comm, &message, MPI_STATUS_IGNORE);
+			MPI_Mrecv(me->large, length, MPI_CHAR, &message, MPI_STATUS_IGNORE);
+		}
+	}
+}
+
+static void *in_crowd(void *argument)
+{
+	const struct crowd *me = argument;
+	for (int round = 0; round < ROUNDS; round++) {
+		int found;
+		for (int probe = 0; probe < PROBES / CROWD; probe++)
+			MPI_Iprobe(1 - rank, 32000, me->comm, &found, MPI_STATUS_IGNORE);
+		some_in_crowd(me, (round * CROWD + me->number) * IN_CROWD);
+	}
+	return NULL;
+}
+
+static void *crowded(void *argument)
+{
+	const struct crowd *me = argument;
+	for (int round = 0; round < MANY / CROWD; round++) {
+		int value = round, tag = round * CROWD + me->number;
+		if (rank == 0)
+			MPI_Send(&value, 1, MPI_INT, 1, tag, me->comm);
+		else
+			MPI_Recv(&value, 1, MPI_INT, 0, tag, me->comm, MPI_STATUS_IGNORE);
+	}
+	return NULL;
+}
+
+static void crowd(void *(*run)(void *))
+{
+	struct crowd all[CROWD];
+	pthread_t made[CROWD];
+	for (int i = 0; i < CROWD; i++) {
+		all[i] = (struct crowd){ i, MPI_COMM_WORLD, malloc(LARGE) };
+		if (i > 1)
+			MPI_Comm_dup(MPI_COMM_WORLD, &all[i].comm);
+	}
+	for (int i = 0; i < CROWD; i++)
+		pthread_create(&made[i], NULL, run, &all[i]);
+	for (int i = 0; i < CROWD; i++)
+		pthread_join(made[i], NULL);
+	for (int i = 0; i < CROWD; i++) {
+		free(all[i].large);
+		if (i > 1)
+			MPI_Comm_free(&all[i].comm);
+	}
+}
+
 static void persistent(void)
 {
 	int values[2] = { 7, 8 };
@@ -275,10 +373,9 @@ static void threads(void)
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "messages";
-	/* Where one thread calls at a time messages are numbered, else counted. */
-	const int is_numbered = strcmp(what, "between") == 0 || strcmp(what, "persistent") == 0 || strcmp(what, "numbered") == 0;
+	const int is_serialized = strcmp(what, "serialized") == 0;
 	int provided;
-	MPI_Init_thread(&argc, &argv, is_numbered ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &provided);
+	MPI_Init_thread(&argc, &argv, is_serialized ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &provided);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
 	if (strcmp(what, "sender") == 0)
@@ -297,6 +394,10 @@ int main(int argc, char **argv)
 		burst();
 	else if (strcmp(what, "between") == 0)
 		between();
+	else if (strcmp(what, "crowd") == 0)
+		crowd(in_crowd);
+	else if (strcmp(what, "crowded") == 0)
+		crowd(crowded);
 	else if (strcmp(what, "persistent") == 0)
 		persistent();
 	else if (strcmp(what, "places") == 0)

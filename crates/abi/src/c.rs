@@ -3,6 +3,8 @@
 
 use std::ffi::c_int;
 
+use weft_mpi::marks::Mark;
+
 /// `MPI_Aint`.
 pub type Aint = isize;
 /// `MPI_Count`.
@@ -49,12 +51,17 @@ const _: () = assert!(size_of::<Status>() == 32 && align_of::<Status>() == 4);
 const _: () =
     assert!(size_of::<Comm>() == 8 && size_of::<Callback>() == 8 && size_of::<Aint>() == 8);
 
-/// Place of the flag of cancelled operations in the internal words; the bytes stand in the first two, the mark in the last two.
+/// Place of the flag of cancelled operations in the internal words, with sender and engine of a mark above it; the bytes stand in the first two, the
+/// mark's word in the last two.
 const CANCELLED: usize = 2;
+/// Bits of that word: the flag, the engine, and the sender.
+const FLAG_BITS: u32 = 1;
+const ENGINE_BITS: u32 = 2;
+const SENDER_BITS: u32 = 32 - ENGINE_BITS - FLAG_BITS;
 const MARK: usize = 3;
 
 impl Status {
-    /// Where the mark stands in it.
+    /// Where the word of the mark stands in it.
     pub const MARK_AT: usize = std::mem::offset_of!(Self, internal) + MARK * size_of::<c_int>();
 
     /// A status with a source and a tag, of no bytes.
@@ -80,27 +87,38 @@ impl Status {
         self.internal[1] = (bytes >> 32) as u32 as c_int;
     }
 
-    /// What the message has carried: [`weft_mpi::Status::mark`].
+    /// What the message has carried.
     #[must_use]
-    pub const fn mark(&self) -> u64 {
-        (self.internal[MARK] as u32 as u64) | (self.internal[MARK + 1] as u32 as u64) << 32
+    pub const fn mark(&self) -> Mark {
+        let origin = self.internal[CANCELLED] as u32 >> FLAG_BITS;
+        Mark {
+            word: (self.internal[MARK] as u32 as u64)
+                | (self.internal[MARK + 1] as u32 as u64) << 32,
+            from: origin >> ENGINE_BITS,
+            engine: origin % (1 << ENGINE_BITS),
+        }
     }
 
-    /// Sets what the message has carried.
-    pub const fn set_mark(&mut self, mark: u64) {
-        self.internal[MARK] = mark as u32 as c_int;
-        self.internal[MARK + 1] = (mark >> 32) as u32 as c_int;
+    /// Sets what the message has carried; nothing if its sender has a number for which there is no room.
+    pub const fn set_mark(&mut self, mark: Mark) {
+        if mark.word == 0 || mark.from >> SENDER_BITS != 0 {
+            return;
+        }
+        let origin = (mark.from << ENGINE_BITS) | (mark.engine % (1 << ENGINE_BITS));
+        self.internal[CANCELLED] |= (origin << FLAG_BITS) as c_int;
+        self.internal[MARK] = mark.word as u32 as c_int;
+        self.internal[MARK + 1] = (mark.word >> 32) as u32 as c_int;
     }
 
     /// Whether the operation was cancelled.
     #[must_use]
     pub const fn is_cancelled(&self) -> bool {
-        self.internal[CANCELLED] != 0
+        self.internal[CANCELLED] & 1 != 0
     }
 
     /// Sets whether the operation was cancelled.
     pub const fn set_cancelled(&mut self, cancelled: bool) {
-        self.internal[CANCELLED] = cancelled as c_int;
+        self.internal[CANCELLED] = (self.internal[CANCELLED] & !1) | cancelled as c_int;
     }
 }
 
@@ -113,11 +131,18 @@ mod tests {
         let mut status = Status::new(3, 4);
         status.set_bytes(0x1_8000_0005);
         status.set_cancelled(true);
-        status.set_mark(0x8000_0001_9000_0002);
+        let mark = Mark {
+            word: 0xc000_0001_9000_0002,
+            from: (1 << SENDER_BITS) - 1,
+            engine: 3,
+        };
+        status.set_mark(mark);
         assert_eq!(
             (status.bytes(), status.is_cancelled(), status.mark()),
-            (0x1_8000_0005, true, 0x8000_0001_9000_0002)
+            (0x1_8000_0005, true, mark)
         );
         assert_eq!((status.source, status.tag, status.error), (3, 4, 0));
+        status.set_cancelled(false);
+        assert!(!status.is_cancelled() && status.mark() == mark);
     }
 }

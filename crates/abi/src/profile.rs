@@ -25,7 +25,7 @@
 //! | [`collectives`] | numbers of collectives |
 //! | [`slices`] | when frequent calls are recorded |
 //! | [`waits`] | what the engine tells of waits |
-//! | [`messages`] | receives under way, for arrows from sends to receives |
+//! | [`messages`] | what calls say that they send and receive |
 //! | [`marks`] | which message was received |
 //! | [`naming`] | places of call sites, once nothing is urgent |
 //!
@@ -47,6 +47,7 @@ mod token;
 pub mod trampoline;
 mod waits;
 
+use std::ffi::c_int;
 use std::sync::OnceLock;
 
 use weft_atomic::{AtomicU64, Ordering};
@@ -59,7 +60,6 @@ use crate::state::{self, Runtime};
 use area::Event;
 use arguments::{arrival, bytes_of, cost_of, knows_its_source, source_of, want_status};
 use call::{Call, Kind};
-use messages::Watched;
 use token::Token;
 use trampoline::Frame;
 
@@ -94,16 +94,11 @@ pub fn begin() {
 pub fn listen(runtime: &Runtime) {
     if let Some(recorder) = RECORDER.get() {
         runtime.process.time_waits(recorder);
-        if recorder.timeline && runtime.thread_level != k::MPI_THREAD_MULTIPLE {
-            recorder.marks.begin(runtime.process.me().0);
+        if recorder.timeline {
+            recorder.marks.begin();
+            let calls = recorder.marks.calls();
+            runtime.process.mark_sends(calls, recorder);
         }
-    }
-}
-
-/// Several threads may call from now on.
-pub fn several_threads_call() {
-    if let Some(recorder) = RECORDER.get() {
-        recorder.marks.end();
     }
 }
 
@@ -129,7 +124,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     frame.token = 0;
     frame.plain = 0;
     frame.arrival = u64::MAX;
-    frame.watched = std::ptr::null_mut();
+    frame.lent = std::ptr::null_mut();
     frame.mark = 0;
     let whole = call.whole.0.addr();
     let Some(recorder) = RECORDER.get() else {
@@ -143,7 +138,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
         // SAFETY: the frame is that of the call.
         let cost = unsafe { cost_of(recorder, call, frame) };
         if recorder.slices.spend(cost) {
-            recorder.slices.spent(recorder, area);
+            recorder.slices.spent(recorder);
         }
     }
     // SAFETY: the frame is that of the call.
@@ -211,24 +206,23 @@ unsafe extern "C" fn leave(frame: *mut Frame) {
     }
 }
 
-/// What a call sends is marked, and what it is to receive is noted.
+/// What a call sends is marked, and what it is to receive will be known.
 ///
 /// # Safety
 /// The frame is that of the call.
 unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
+    if !recorder.marks.are_used() {
+        return;
+    }
     if matches!(call.kind, Kind::Send | Kind::Exchange | Kind::Start) {
-        frame.mark = recorder.marks.set();
+        frame.mark = recorder.marks.begin_call();
     }
-    if call.kind == Kind::Complete {
-        // SAFETY: as the caller promises.
-        let watched = unsafe { Watched::of(recorder, call, frame) };
-        if let Some(watched) = watched {
-            frame.watched = Box::into_raw(Box::new(watched));
+    // SAFETY: as the caller promises.
+    unsafe {
+        if let Some(lent) = marks::lend_statuses(call, frame) {
+            frame.lent = Box::into_raw(Box::new(lent));
         }
-    }
-    if recorder.marks.are_used() {
-        // SAFETY: as above.
-        unsafe { marks::clear(call, frame) };
+        marks::clear(call, frame);
     }
 }
 
@@ -236,36 +230,30 @@ unsafe fn begin_messages(recorder: &Recorder, call: &Call, frame: &mut Frame) {
 ///
 /// # Safety
 /// The frame is that of the call, which has ended.
-unsafe fn sent(call: &Call, frame: &Frame, event: &Event, bytes: u64) -> Option<Event> {
-    let mark = match frame.mark {
-        0 => 0,
-        _ => marks::take(),
-    };
-    let told = Event {
+unsafe fn sent(recorder: &Recorder, call: &Call, frame: &Frame, event: &Event) -> Option<Event> {
+    if frame.mark == 0 {
+        return None;
+    }
+    let (mark, engine) = recorder.marks.end_call(frame.mark);
+    if mark == 0 {
+        return None;
+    }
+    // SAFETY: as the caller promises. To whom, and how much, the request of one that is started knows.
+    let named = unsafe { messages::envelope(call, frame, true) };
+    let (peer, tag) = named.map_or((NOBODY, -1), |named| (named.peer, named.tag));
+    Some(Event {
         kind: EventKind::Sent,
         ended: event.begun,
+        peer,
+        tag,
+        context: engine,
+        bytes: match call.kind {
+            Kind::Start => u64::MAX,
+            _ => event.bytes,
+        },
         mark,
         ..*event
-    };
-    match call.kind {
-        Kind::Send | Kind::Exchange => {
-            // SAFETY: as the caller promises.
-            let sent = unsafe { messages::envelope(call, frame, true) }?;
-            Some(Event {
-                peer: sent.peer,
-                tag: sent.tag,
-                context: sent.context,
-                bytes,
-                ..told
-            })
-        }
-        // To whom, and how much, the request knows.
-        Kind::Start if mark != 0 => Some(Event {
-            bytes: u64::MAX,
-            ..told
-        }),
-        _ => None,
-    }
+    })
 }
 
 /// What a call has received is noted, and the call itself.
@@ -278,71 +266,54 @@ unsafe fn end_messages(
     frame: &mut Frame,
     ended: u64,
 ) {
-    // The thread that it ends on.
-    let Some(area) = recorder.here() else {
-        if frame.mark != 0 {
-            marks::take();
-        }
-        return;
-    };
-    let track = area::track(area);
+    // SAFETY: as the caller promises.
+    let bytes = unsafe { bytes_of(call, frame) };
     let mut event = Event {
         kind: EventKind::Call,
         site,
-        track,
+        track: 0,
         begun: frame.begun,
         ended,
         peer: NOBODY,
         tag: -1,
         context: 0,
-        bytes: 0,
+        bytes,
         mark: 0,
     };
-    let receives = matches!(call.kind, Kind::Receive | Kind::Exchange);
+    // SAFETY: as the caller promises. Statuses that were lent live until all have been looked at.
+    let (sent, lent) = unsafe {
+        let lent = (!frame.lent.is_null()).then(|| Box::from_raw(frame.lent));
+        (sent(recorder, call, frame, &event), lent)
+    };
+    frame.lent = std::ptr::null_mut();
+    // The thread that it ends on.
+    let Some(area) = recorder.here() else {
+        return;
+    };
+    event.track = area::track(area);
+    if let Some(sent) = sent {
+        area.tell(&Event {
+            track: event.track,
+            ..sent
+        });
+    }
     // SAFETY: as the caller promises.
     unsafe {
-        let bytes = bytes_of(call, frame);
-        if let Some(sent) = sent(call, frame, &event, bytes) {
-            area.tell(&sent);
-        }
-        event.bytes = bytes;
         let named = messages::envelope(call, frame, call.dest.number().is_some());
         if let Some(named) = named {
             (event.peer, event.tag, event.context) = (named.peer, named.tag, named.context);
         }
-        let mut told = Vec::new();
-        if receives && let Some(received) = messages::received(call, frame) {
-            if call.kind == Kind::Receive {
-                (event.peer, event.tag) = (received.peer, received.tag);
-                event.bytes = received.bytes;
-            }
-            area.tell(&Event {
-                kind: EventKind::Received,
-                peer: received.peer,
-                tag: received.tag,
-                context: received.context,
-                bytes: received.bytes,
-                mark: received.mark,
-                ..event
-            });
-            told.push(received.mark);
+        if call.kind == Kind::Receive
+            && let Some(received) = messages::received(call, frame)
+        {
+            (event.peer, event.tag) = (received.peer, received.tag);
+            event.bytes = received.bytes;
         }
-        if call.kind == Kind::BeginReceive && recorder.slices.are_whole() {
-            recorder.pending.begin(call, frame);
-        }
-        if !frame.watched.is_null() {
-            let watched = Box::from_raw(frame.watched);
-            frame.watched = std::ptr::null_mut();
-            told.extend(watched.end(recorder, call, frame, &event, area));
-            if recorder.marks.are_used() {
-                marks::tell(call, frame, (&event, area), &told);
-            }
-            // Statuses of its own live until here.
-            drop(watched);
-        } else if recorder.marks.are_used() {
-            marks::tell(call, frame, (&event, area), &told);
+        if recorder.marks.are_used() && frame.result as c_int == k::MPI_SUCCESS {
+            marks::tell(call, frame, &event, area);
         }
     }
+    drop(lent);
     area.tell(&event);
 }
 

@@ -203,8 +203,16 @@ pub fn end_session() {
     let last = SESSIONS.fetch_sub(1, Ordering::AcqRel) == 1;
     if let Some(runtime) = runtime().filter(|_| last && phase() != Phase::Running) {
         crate::profile::finish();
+        end_without_world(runtime);
         runtime.process.announce_exit();
         runtime.launcher.finalised();
+    }
+}
+
+/// Nothing of MPI is in use any more: if the world never was, others do not wait for this process in `MPI_Finalize`.
+fn end_without_world(runtime: &Runtime) {
+    if phase() == Phase::Before {
+        runtime.process.tell_absence();
     }
 }
 
@@ -239,6 +247,7 @@ pub fn end_services() -> bool {
         crate::servers::end_all();
         runtime.services.leave();
         if phase() != Phase::Running && SESSIONS.load(Ordering::Acquire) == 0 {
+            end_without_world(runtime);
             runtime.process.announce_exit();
             runtime.launcher.finalised();
         }
@@ -251,7 +260,6 @@ pub fn end_services() -> bool {
 fn ensure_for_any_thread() -> Checked<&'static Runtime> {
     let runtime = ensure_runtime(k::MPI_THREAD_MULTIPLE)?;
     runtime.process.one_thread_calls(false);
-    crate::profile::several_threads_call();
     Ok(runtime)
 }
 

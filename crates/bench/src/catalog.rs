@@ -193,6 +193,19 @@ fn timed(implementation: usize, ranks: u32, request: String, convert: Convert) -
     }
 }
 
+/// How many times as long a request takes with the first of two implementations as with the second.
+fn pair([one, other]: [usize; 2], ranks: u32, request: String) -> Task {
+    let job = |implementation| JobKey {
+        implementation,
+        ranks,
+        multiple: false,
+    };
+    Task::Pair {
+        jobs: [job(one), job(other)],
+        request,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

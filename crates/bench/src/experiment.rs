@@ -207,6 +207,13 @@ pub enum Task {
         /// From nanoseconds per operation to y.
         convert: Convert,
     },
+    /// The same in two jobs, one right after the other: the time in the first over the time in the second.
+    Pair {
+        /// The jobs.
+        jobs: [JobKey; 2],
+        /// As of [`Task::Request`].
+        request: String,
+    },
     /// The same while intruders connect to the ranks' ports, and while they do something else, in turn: the
     /// time of the one over the time of the other.
     Attacked {

@@ -15,6 +15,7 @@ mod ask;
 mod attack;
 mod cell;
 mod outcome;
+mod pair;
 
 use crate::experiment::{Budget, ComponentProgram, Effort, Experiment, JobKey, Plan};
 use crate::hosts::HostsOnDemand;

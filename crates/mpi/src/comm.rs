@@ -19,7 +19,7 @@ use weft_fabric::Peer;
 use crate::coll::inter::{self as sides, Sides};
 use crate::coll::{self, Collective, Members, Placement};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
+use crate::engine::{Engine, Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -42,6 +42,8 @@ pub(crate) const WORLD: u32 = 0;
 pub(crate) const ITSELF: u32 = 2;
 /// No context: that of a communicator whose members have not agreed on one yet.
 const UNNAMED: u32 = u32::MAX;
+/// Context of the news that a process will never meet the others in `MPI_Finalize`. Nobody else has collectives of `MPI_COMM_SELF`.
+pub(crate) const ABSENCE: u32 = ITSELF | 1;
 /// Context of messages to ports, which belong to no communicator.
 const PORTS: u32 = 4;
 /// Contexts led by a process are numbered from here: those before are given already.
@@ -458,6 +460,34 @@ impl Comm {
         let request = self.start(schedule, Form::Blocking)?;
         let outcome = self.process.wait(request);
         outcome.map(drop).map_err(|error| self.with_places(error))
+    }
+
+    /// Runs a schedule to its end, or until it is to be given up: false. It goes on then, and nobody hears of its end.
+    ///
+    /// # Errors
+    /// What a step of it ended with.
+    pub(crate) fn run_unless(
+        &self,
+        schedule: Schedule,
+        mut is_vain: impl FnMut(&mut Engine) -> bool,
+    ) -> Result<bool> {
+        let request = self.start(schedule, Form::Blocking)?;
+        let mut engine = self.lock();
+        let is_over = engine.wait_for(WaitFor::Requests(&[request]), |engine| {
+            if engine.is_over(request) || engine.held_up(request).is_some() {
+                return Some(true);
+            }
+            is_vain(engine).then_some(false)
+        });
+        drop(engine);
+        if !is_over {
+            self.process.free_request(request)?;
+            return Ok(false);
+        }
+        let outcome = self.process.wait(request);
+        outcome
+            .map(|_| true)
+            .map_err(|error| self.with_places(error))
     }
 
     /// Begins a collective.

@@ -56,6 +56,7 @@ mod inquiry;
 pub(crate) mod left_over;
 mod loss;
 mod lost_peers;
+mod marking;
 mod misfit;
 mod mismatch_places;
 mod on_complete;
@@ -123,6 +124,7 @@ use crate::wait_times::WaitListener;
 pub use at_once::Received;
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
+pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
@@ -197,8 +199,8 @@ pub(crate) struct Engine {
     asking: Asking,
     /// Other engines of the rank.
     neighbours: Neighbours,
-    /// What the next messages of the program carry: see [`mark_sends`](Self::mark_sends).
-    mark: u64,
+    /// Who marks the messages of the program.
+    marking: Marking,
 }
 
 impl Engine {
@@ -256,7 +258,7 @@ impl Engine {
             futures: Futures::default(),
             asking: Asking::default(),
             neighbours: Neighbours::default(),
-            mark: 0,
+            marking: Marking::default(),
         }
     }
 
@@ -302,10 +304,9 @@ impl Engine {
         self.far = far.into();
     }
 
-    /// What the messages of the program carry from now on, by which their receiver can tell them from others; 0 for nothing. Answers what the last one that was
-    /// sent has carried: an announced one carries the word of its transfer instead.
-    pub(crate) fn mark_sends(&mut self, mark: u64) -> u64 {
-        std::mem::replace(&mut self.mark, mark)
+    /// Has the messages of the program marked.
+    pub(crate) fn mark_sends(&mut self, marking: Marking) {
+        self.marking = marking;
     }
 
     /// Time since some fixed moment of the fabric.
@@ -413,6 +414,7 @@ pub(super) struct Settings {
     events: (u32, Option<Arc<dyn events::Listener>>, usize),
     waits: inquiry::Settings,
     wait_listener: Option<&'static dyn WaitListener>,
+    marking: Marking,
     eager: usize,
     credit: u32,
     tells_losses: bool,
@@ -426,6 +428,7 @@ impl Engine {
             events: (kinds, listener, self.core.callbacks.most_events()),
             waits: self.core.inquiry.settings().clone(),
             wait_listener: self.core.wait_listener,
+            marking: self.marking,
             eager: self.eager,
             credit: self.credit_window(),
             tells_losses: self.tells_losses,
@@ -440,6 +443,7 @@ impl Engine {
         }
         self.core.inquiry.set(settings.waits);
         self.core.wait_listener = settings.wait_listener;
+        self.marking = settings.marking;
         self.set_eager_limit(settings.eager);
         self.set_credit_window(settings.credit);
         self.tells_losses = settings.tells_losses;

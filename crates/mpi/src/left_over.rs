@@ -324,6 +324,19 @@ pub struct Compared {
     pub untold: u32,
 }
 
+impl Compared {
+    /// What one finds that cannot ask the others, and tells what it has, if it `tells` anything.
+    #[must_use]
+    pub fn of_one(is_empty: bool, tells: bool) -> Self {
+        Self {
+            ranks: u32::from(!is_empty),
+            told: (!is_empty && tells).then_some(0),
+            first: !is_empty,
+            untold: 0,
+        }
+    }
+}
+
 /// Has all ranks of the world compare their [words](Report::likeness). A collective call.
 ///
 /// # Errors

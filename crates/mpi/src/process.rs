@@ -8,13 +8,14 @@ use weft_fabric::{Bell, Fabric, Guest, Load, MOST_CHANNELS, Peer};
 
 use crate::coll::{self, Placement};
 use crate::comm::{self, Comm, Connections, Meetings, Shape};
-use crate::engine::collective_note::CollectiveNote;
 use crate::engine::counters::Counters;
 use crate::engine::events::Listener;
-use crate::engine::schedule::Schedule;
-use crate::engine::{Engines, Guard, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener};
+use crate::engine::{
+    Engines, Guard, Marking, RequestId, Shared, ThreadsOfRank, WaitFor, WaitsListener,
+};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
+use crate::marks::Marker;
 use crate::rma::HelperSlot;
 use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
@@ -36,7 +37,7 @@ pub struct Process {
     /// How many processes the job starts with.
     first: u32,
     /// The processes of `MPI_COMM_WORLD`.
-    members: Arc<Group>,
+    pub(crate) members: Arc<Group>,
     /// The host of each process that the job starts with, if there are several.
     hosts: OnceLock<Box<[u32]>>,
     /// Communicators with processes of other worlds.
@@ -48,6 +49,8 @@ pub struct Process {
     bell: Arc<dyn Bell>,
     /// The program goes on after losses.
     prepared: AtomicBool,
+    /// Not all ranks of the world meet at the end: this one is [absent](Self::tell_absence), or has heard that another one is.
+    pub(crate) is_incomplete: AtomicBool,
     /// Number of the next context that this process leads.
     pub(crate) contexts: AtomicU32,
     /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
@@ -105,6 +108,7 @@ impl Process {
             port_calls: AtomicU32::new(0),
             bell,
             prepared: AtomicBool::new(false),
+            is_incomplete: AtomicBool::new(false),
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: Mutex::default(),
             itself: Mutex::default(),
@@ -247,43 +251,6 @@ impl Process {
         }
     }
 
-    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
-    /// this far, so that nobody leaves while another still needs an answer of it.
-    ///
-    /// # Errors
-    /// When a rank is lost that was there so far, and the program is not [`prepared`](Self::prepare_for_losses) for that.
-    pub fn finish(self: &Arc<Self>) -> Result<()> {
-        self.meet()?;
-        self.announce_exit();
-        Ok(())
-    }
-
-    /// The first half of [`finish`](Self::finish): what is left over can be looked at after it, and the other half is
-    /// [`announce_exit`](Self::announce_exit).
-    ///
-    /// # Errors
-    /// When a rank is lost.
-    pub fn meet(self: &Arc<Self>) -> Result<()> {
-        self.drain();
-        let world = self.world();
-        // Members that have gone through different collectives do not meet any more, and have been told so.
-        if self.lock().has_mismatch(world.context()) {
-            return Ok(());
-        }
-        // A barrier of its own: a rank that is still in one of the program, or in any other collective, is told where this
-        // one is.
-        let schedule = Schedule {
-            name: "MPI_Finalize",
-            note: CollectiveNote::FINALIZE,
-            ..coll::barrier(&coll::Members::of(&world))?
-        };
-        match world.run(schedule) {
-            Err(error) if !self.is_prepared_for_losses() => Err(error),
-            // Those that are left, or that have revoked the world, end without each other.
-            _ => Ok(()),
-        }
-    }
-
     /// The program knows of losses and goes on after them: they are no error of [`finish`](Self::finish).
     pub fn prepare_for_losses(&self) {
         self.prepared.store(true, Ordering::Relaxed);
@@ -409,11 +376,11 @@ impl Process {
         self.for_each(|engine| engine.time_waits(listener));
     }
 
-    /// What the messages that the program sends carry from now on, so that whoever receives them can tell which these were
-    /// ([`Status::mark`](crate::Status::mark)); 0 for nothing, as at first. Answers what was set, or the word of the transfer of the last message if it was
-    /// announced or is synchronous: that is its mark; 0 if it was held back. For a process in which one thread calls at a time.
-    pub fn mark_sends(&self, mark: u64) -> u64 {
-        self.lock().mark_sends(mark)
+    /// Has the messages that the program sends marked, by whom is asked while this number is not 0: see [`marks`](crate::marks). Whoever sends one that is to be
+    /// marked counts itself in it first.
+    pub fn mark_sends(&self, calls: &'static AtomicU32, marker: &'static dyn Marker) {
+        let marking = Marking::by(calls, marker);
+        self.for_each(|engine| engine.mark_sends(marking));
     }
 
     /// The bytes up to which a message goes with its envelope.

@@ -28,6 +28,8 @@ pub struct BegunWait {
     pub call: usize,
     /// When, on the listener's clock.
     pub time: u64,
+    /// What it knows of a message that the call sends: the thread may run other fibers meanwhile.
+    pub message: [u64; 3],
 }
 
 /// Whoever hears of waits. Called by the thread that waits, while the process is in use: to call the process from it panics.

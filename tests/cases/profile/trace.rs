@@ -130,14 +130,36 @@ fn nanoseconds(microseconds: &Value) -> i64 {
     (microseconds.as_f64().expect("a number") * 1000.0) as i64
 }
 
-/// The slice of a call that a point of a track lies in, as Perfetto looks for it.
-pub fn around<'a>(calls: &[&'a Value], point: &Value) -> &'a Value {
-    let at = point["ts"].as_f64().expect("a time");
-    let is_around = |call: &&&Value| {
-        let begun = call["ts"].as_f64().expect("a time");
-        let ended = begun + call["dur"].as_f64().expect("a time");
-        (&call["pid"], &call["tid"]) == (&point["pid"], &point["tid"])
-            && (begun..ended).contains(&at)
-    };
-    calls.iter().find(is_around).expect("a call")
+/// The slices of calls, by their tracks, in order.
+pub struct Calls<'a>(BTreeMap<Track, Vec<&'a Value>>);
+
+impl<'a> Calls<'a> {
+    /// Those of a timeline.
+    pub fn of(trace: &'a Trace) -> Self {
+        let mut tracks: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let slices = trace.events("X").into_iter();
+        for call in slices.filter(|one| one["cat"] == "call") {
+            tracks.entry(track_of(call)).or_default().push(call);
+        }
+        for calls in tracks.values_mut() {
+            calls.sort_by_key(|call| nanoseconds(&call["ts"]));
+        }
+        Self(tracks)
+    }
+
+    /// The one that a point of a track lies in, as Perfetto looks for it.
+    pub fn around(&self, point: &Value) -> &'a Value {
+        let at = nanoseconds(&point["ts"]);
+        let calls = &self.0[&track_of(point)];
+        let after = calls.partition_point(|call| nanoseconds(&call["ts"]) <= at);
+        let call = calls[after.checked_sub(1).expect("a call")];
+        let ended = nanoseconds(&call["ts"]) + nanoseconds(&call["dur"]);
+        assert!(at <= ended, "{point} after {call}");
+        call
+    }
+}
+
+/// The track of an event.
+fn track_of(event: &Value) -> Track {
+    (event["pid"].as_u64(), event["tid"].as_u64())
 }

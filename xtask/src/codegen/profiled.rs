@@ -37,8 +37,16 @@ pub fn file(tables: &Tables) -> String {
 fn kind(group: &str, function: &Function) -> &'static str {
     let name = function.name.as_str();
     match name {
-        "MPI_Send" | "MPI_Ssend" | "MPI_Bsend" | "MPI_Rsend" | "MPI_Isend" | "MPI_Issend"
-        | "MPI_Ibsend" | "MPI_Irsend" => "Send",
+        "MPI_Send"
+        | "MPI_Ssend"
+        | "MPI_Bsend"
+        | "MPI_Rsend"
+        | "MPI_Isend"
+        | "MPI_Issend"
+        | "MPI_Ibsend"
+        | "MPI_Irsend"
+        | "MPI_Isendrecv"
+        | "MPI_Isendrecv_replace" => "Send",
         "MPI_Recv" | "MPI_Mrecv" => "Receive",
         "MPI_Irecv" | "MPI_Imrecv" => "BeginReceive",
         "MPI_Start" => "Start",

@@ -80,9 +80,9 @@ pub fn finalize() -> Checked<()> {
         }
     }
     let process = state::process()?;
-    process.meet()?;
+    let all_come = process.meet()?;
     if let Some(runtime) = state::runtime() {
-        check::left_over::at_finalize(runtime);
+        check::left_over::at_finalize(runtime, all_come);
     }
     process.announce_exit();
     state::finalise();

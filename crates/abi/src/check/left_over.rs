@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 
 use weft_launch::check_mode::STRICT_EXIT;
-use weft_mpi::left_over::{self, Owner, Report};
+use weft_mpi::left_over::{self, Compared, Owner, Report};
 
 use super::{mode, under_way};
 use crate::handle::ObjectKind;
@@ -151,7 +151,7 @@ fn report(runtime: &Runtime) -> Report {
 }
 
 /// Tells what is left over at `MPI_Finalize`. All ranks of the world call it, also those that check nothing.
-pub fn at_finalize(runtime: &Runtime) {
+pub fn at_finalize(runtime: &Runtime, all_come: bool) {
     // What is made by sessions that go on is not left over yet.
     let looked = mode().is_on() && !state::has_sessions();
     let report = if looked {
@@ -160,8 +160,12 @@ pub fn at_finalize(runtime: &Runtime) {
         Report::default()
     };
     let world = &runtime.world;
+    let compared = match all_come {
+        true => left_over::compare(world, report.likeness()),
+        false => Ok(Compared::of_one(report.is_empty(), world.rank() < TELLERS)),
+    };
     // Who is lost meanwhile is told of elsewhere.
-    let Ok(compared) = left_over::compare(world, report.likeness()) else {
+    let Ok(compared) = compared else {
         return;
     };
     if let Some(text) = report.of_rank(&compared, world.rank(), world.size()) {

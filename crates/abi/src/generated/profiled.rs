@@ -4957,7 +4957,7 @@ pub static CALLS: [Call; 586] = [
             &super::p2p::MPI_Isendrecv::TARGET,
             super::p2p::PMPI_Isendrecv as *const (),
             12,
-            Kind::Other,
+            Kind::Send,
             false,
         )
     },
@@ -4975,7 +4975,7 @@ pub static CALLS: [Call; 586] = [
             &super::p2p::MPI_Isendrecv_c::TARGET,
             super::p2p::PMPI_Isendrecv_c as *const (),
             12,
-            Kind::Other,
+            Kind::Send,
             true,
         )
     },
@@ -4993,7 +4993,7 @@ pub static CALLS: [Call; 586] = [
             &super::p2p::MPI_Isendrecv_replace::TARGET,
             super::p2p::PMPI_Isendrecv_replace as *const (),
             9,
-            Kind::Other,
+            Kind::Send,
             false,
         )
     },
@@ -5011,7 +5011,7 @@ pub static CALLS: [Call; 586] = [
             &super::p2p::MPI_Isendrecv_replace_c::TARGET,
             super::p2p::PMPI_Isendrecv_replace_c as *const (),
             9,
-            Kind::Other,
+            Kind::Send,
             true,
         )
     },

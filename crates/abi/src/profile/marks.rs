@@ -1,77 +1,106 @@
 //! Marks of messages: by these a timeline knows which message was received, also where calls before it were left out.
 //!
 //! ```text
-//!   sender    enter: the process marks what it sends ── PMPI_Send ── leave: told as sent, with the mark
+//!   sender    enter: the thread has a mark ── PMPI_Send: the engine asks for it ── leave: told as sent, with what it has carried
 //!   receiver  enter: marks in statuses are cleared ── PMPI_Recv ── leave: told as received, with the mark in the status
 //! ```
 //!
-//! ```text
-//!  bit 63   39..63            0..39
-//!       1   rank in the job   number
-//! ```
-//!
 //! A small message carries the mark in a word that it has anyway; one that was announced, and a synchronous one, is known by the word of its
-//! transfer, which stands in place of the mark when the call has begun it. One mark is set for the whole process while a call is under way, so
-//! nothing is marked where several threads may call at once, nor by fibers.
+//! transfer. One that was held back gets that word when it leaves: it is told as sent with its mark, and later which word that became.
+//!
+//! The mark belongs to the thread or the fiber that is in the call, and is kept with [what it knows of itself](super::here). So several may send
+//! at once, in one engine or in several. A fiber that had to leave its worker before its message was begun, with nothing to wait for, finds
+//! that another one may have been there: then its message has no mark, and no arrow.
 
 use std::ffi::c_int;
 
-use weft_atomic::{AtomicBool, AtomicU64, Ordering};
-use weft_launch::profile::layout::{EventKind, NO_CONTEXT, mark};
+use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use weft_launch::profile::layout::{self, EventKind, NOBODY};
+use weft_mpi::marks::Marker;
 
 use super::area::{Area, Event};
 use super::call::{Call, Kind};
-use super::messages::MOST;
+use super::here;
+use super::recorder::Recorder;
 use super::trampoline::Frame;
 use crate::c;
 use crate::generated::constants as k;
-use crate::state;
+
+/// Statuses of one call that are looked at, at most.
+const MOST: usize = 4096;
 
 /// Marks of this rank.
 #[derive(Default)]
 pub struct Marks {
-    /// The last one; 0 while none are used.
-    last: AtomicU64,
-    /// Several threads may call: never again.
-    ended: AtomicBool,
+    /// They are used.
+    are_used: AtomicBool,
+    /// How many there were.
+    count: AtomicU64,
+    /// Calls under way that have one. Each is counted by the thread that is in it, before its message is begun: whoever finds 0 here has none.
+    calls: AtomicU32,
 }
 
 impl Marks {
-    /// Marks what the rank with this number in the job sends. One thread calls at a time.
-    pub fn begin(&self, rank: u32) {
-        if let Some(first) = mark::first_of(rank) {
-            self.last.store(first, Ordering::Relaxed);
-        }
-    }
-
-    /// Several threads may call from now on.
-    pub fn end(&self) {
-        self.ended.store(true, Ordering::Relaxed);
+    /// Marks what this rank sends.
+    pub fn begin(&self) {
+        self.are_used.store(true, Ordering::Relaxed);
     }
 
     /// Whether marks are used.
     pub fn are_used(&self) -> bool {
-        self.last.load(Ordering::Relaxed) != 0 && !self.ended.load(Ordering::Relaxed)
+        self.are_used.load(Ordering::Relaxed)
     }
 
-    /// A call that sends begins: its mark; 0 for none.
-    pub fn set(&self) -> u64 {
-        if !self.are_used() || weft_fiber::is_fiber() {
+    /// How many calls under way have one.
+    pub fn calls(&self) -> &AtomicU32 {
+        &self.calls
+    }
+
+    /// A call that sends begins: its mark; 0 for none. To be [ended](Self::end_call) if it has one.
+    pub fn begin_call(&self) -> u64 {
+        if !self.are_used() {
             return 0;
         }
-        let Some(runtime) = state::runtime() else {
-            return 0;
-        };
-        let next = mark::after(self.last.load(Ordering::Relaxed));
-        self.last.store(next, Ordering::Relaxed);
-        runtime.process.mark_sends(next);
-        next
+        let mark = layout::mark(self.count.fetch_add(1, Ordering::Relaxed));
+        here::begin_sending(mark);
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        mark
+    }
+
+    /// The call with this mark has ended: what its message has carried, and in which engine; 0 if that is not known, or it has sent none.
+    pub fn end_call(&self, mark: u64) -> (u64, u32) {
+        self.calls.fetch_sub(1, Ordering::Relaxed);
+        here::end_sending(mark)
     }
 }
 
-/// A call that has set a mark has ended: what its message has carried.
-pub fn take() -> u64 {
-    state::runtime().map_or(0, |runtime| runtime.process.mark_sends(0))
+impl Marker for Recorder {
+    fn begins(&self, engine: u32) -> u64 {
+        here::begin_message(engine)
+    }
+
+    fn carries(&self, word: u64) {
+        here::message_carries(word);
+    }
+
+    fn leaves(&self, engine: u32, (mark, word): (u64, u64)) {
+        let Some(area) = self.here() else {
+            return;
+        };
+        let now = self.now();
+        area.tell(&Event {
+            kind: EventKind::Named,
+            site: 0,
+            track: area.number as u32,
+            begun: now,
+            ended: now,
+            peer: NOBODY,
+            tag: -1,
+            context: engine,
+            bytes: word,
+            mark,
+        });
+    }
 }
 
 /// Where the statuses of a call stand, and how many.
@@ -96,7 +125,6 @@ unsafe fn statuses(call: &Call, frame: &Frame) -> (usize, usize) {
             (None, Some(place), Some(length)) => {
                 let count = usize::try_from(frame.argument(length) as c_int).unwrap_or(0);
                 match frame.argument(place) as usize {
-                    // As those of requests.
                     address if count <= MOST => (address, count),
                     _ => (0, 0),
                 }
@@ -124,14 +152,33 @@ pub unsafe fn clear(call: &Call, frame: &Frame) {
     }
 }
 
-/// Tells of the marked messages that a call has received, but for those that were told.
+/// Has a call that is given no array of statuses fill one: it must live until the call has ended, and what it has filled was looked at.
+///
+/// # Safety
+/// The frame is that of the call.
+pub unsafe fn lend_statuses(call: &Call, frame: &mut Frame) -> Option<Box<[c::Status]>> {
+    if call.kind != Kind::Complete {
+        return None;
+    }
+    // SAFETY: the call has these arguments.
+    unsafe {
+        let place = call.statuses.number()?;
+        let count = usize::try_from(frame.argument(call.length.number()?) as c_int).ok()?;
+        if frame.argument(place) != 0 || count == 0 || count > MOST {
+            return None;
+        }
+        let empty = c::Status::new(k::MPI_ANY_SOURCE, k::MPI_ANY_TAG);
+        let mut lent = vec![empty; count].into_boxed_slice();
+        frame.set_argument(place, lent.as_mut_ptr().expose_provenance() as u64);
+        Some(lent)
+    }
+}
+
+/// Tells of the marked messages that a call has received.
 ///
 /// # Safety
 /// The frame is that of the call, which has ended.
-pub unsafe fn tell(call: &Call, frame: &Frame, (event, area): (&Event, &Area), told: &[u64]) {
-    if frame.result as c_int != k::MPI_SUCCESS {
-        return;
-    }
+pub unsafe fn tell(call: &Call, frame: &Frame, event: &Event, area: &Area) {
     // SAFETY: as the caller promises.
     let (first, count) = unsafe { statuses(call, frame) };
     if first == 0 {
@@ -142,19 +189,17 @@ pub unsafe fn tell(call: &Call, frame: &Frame, (event, area): (&Event, &Area), t
         let status = std::ptr::with_exposed_provenance::<c::Status>(at);
         // SAFETY: a status stands there; what the call has not written of it is whatever was there, but for the mark.
         let status = unsafe { status.read_unaligned() };
-        let Some(peer) = mark::rank_of(status.mark()) else {
-            continue;
-        };
-        if told.contains(&status.mark()) {
+        let mark = status.mark();
+        if mark.word == 0 {
             continue;
         }
         area.tell(&Event {
             kind: EventKind::Received,
-            peer,
+            peer: mark.from,
             tag: status.tag,
-            context: NO_CONTEXT,
+            context: mark.engine,
             bytes: status.bytes(),
-            mark: status.mark(),
+            mark: mark.word,
             ..*event
         });
     }

@@ -5,16 +5,15 @@ use std::sync::{Mutex, PoisonError};
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
-use weft_launch::profile::layout::{self, EventKind, MOST_THREADS, START, call, head};
+use weft_launch::profile::layout::{self, MOST_THREADS, START, call, head};
 use weft_sys::call_site::CallSite;
 use weft_sys::clock::Stopwatch;
 
 use super::CALLS;
-use super::area::{Area, Event};
+use super::area::Area;
 use super::collectives::Collectives;
 use super::here;
 use super::marks::Marks;
-use super::messages::Pending;
 use super::slices::Slices;
 use super::trampoline;
 
@@ -28,8 +27,6 @@ pub struct Recorder {
     texts: Mutex<HashMap<String, u64>>,
     /// The number of the next collective of each communicator.
     pub collectives: Collectives,
-    /// Receives under way.
-    pub pending: Pending,
     /// By which messages are known.
     pub marks: Marks,
     /// When which calls are recorded.
@@ -58,7 +55,6 @@ impl Recorder {
             areas,
             texts: Mutex::default(),
             collectives: Collectives::new(),
-            pending: Pending::default(),
             marks: Marks::default(),
             slices: Slices::new(timeline, memory.each, stopwatch.read()),
         })
@@ -76,22 +72,8 @@ impl Recorder {
     }
 
     /// Frequent calls are left out from now on.
-    pub fn begin_gap(&self, now: u64, here: &Area) {
+    pub fn begin_gap(&self, now: u64) {
         self.words[head::GAP_BEGUN].store(now, Ordering::Relaxed);
-        if let Some(first) = self.pending.give_up().filter(|_| self.timeline) {
-            here.tell(&Event {
-                kind: EventKind::Unfollowed,
-                site: 0,
-                track: here.number as u32,
-                begun: first,
-                ended: now,
-                peer: layout::NOBODY,
-                tag: -1,
-                context: 0,
-                bytes: 0,
-                mark: 0,
-            });
-        }
     }
 
     /// They are recorded again.

@@ -20,7 +20,7 @@ use weft_launch::profile::layout::{EventKind, NOBODY};
 use weft_sys::clock::time_of_day;
 use weft_sys::signal;
 
-use super::area::{Area, Event};
+use super::area::Event;
 use super::call::Kind;
 use super::trampoline::{light_stub, stub};
 use super::{CALLS, RECORDER, Recorder};
@@ -28,9 +28,9 @@ use super::{CALLS, RECORDER, Recorder};
 /// How long a period is, in nanoseconds.
 const PERIOD: u64 = 50_000_000;
 /// Calls that are recorded in a period for a table …
-const TABLE: u32 = 4096;
+const TABLE: u32 = 2048;
 /// … and for a timeline, where each costs several times as much.
-const TIMELINE: u32 = 1024;
+const TIMELINE: u32 = 768;
 /// Entry points that have used up this part of the budget are left out when it is spent; if there are none but those that are left out
 /// already, those that have used up the next one.
 const FREQUENT: [u32; 3] = [16, 64, 256];
@@ -117,7 +117,7 @@ impl Slices {
 
     /// The budget is spent: leaves out the frequent calls, if the period is not over.
     #[cold]
-    pub fn spent(&self, recorder: &Recorder, here: &Area) {
+    pub fn spent(&self, recorder: &Recorder) {
         let mut state = self.open();
         if self.left.load(Ordering::Relaxed) > 1 {
             // Another thread was here.
@@ -149,7 +149,7 @@ impl Slices {
         }
         if !state.calls.is_empty() && self.whole.swap(false, Ordering::Relaxed) {
             state.gap_begun = now;
-            recorder.begin_gap(now, here);
+            recorder.begin_gap(now);
             self.changed.notify_one();
         }
         self.left.store(self.budget / 2, Ordering::Relaxed);

@@ -51,8 +51,8 @@ pub struct Frame {
     pub leader: u32,
     /// A status, for calls that were given none.
     pub status: c::Status,
-    /// Requests that may be completed, until it returns.
-    pub watched: *mut super::messages::Watched,
+    /// Statuses, for calls that were given no array of them.
+    pub lent: *mut Box<[c::Status]>,
     /// The mark of what it sends.
     pub mark: u64,
 }

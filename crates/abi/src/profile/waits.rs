@@ -73,7 +73,7 @@ fn note_sleep(recorder: &Recorder, (slept, since): (u64, u64), awaited: Awaits) 
 
 impl WaitListener for Recorder {
     fn begun(&self) -> BegunWait {
-        let token = here::begin_wait(&self.slices);
+        let (token, message) = here::begin_wait(&self.slices);
         BegunWait {
             call: token.0 as usize,
             time: match token {
@@ -81,12 +81,13 @@ impl WaitListener for Recorder {
                 Token::NONE => 0,
                 _ => self.now(),
             },
+            message,
         }
     }
 
     fn ended(&self, wait: BegunWait, awaited: Awaits) {
         let token = Token(wait.call as u64);
-        let (slept, since) = here::end_wait(token);
+        let (slept, since) = here::end_wait(token, wait.message);
         let Some(site) = token.site() else {
             if slept != 0 {
                 note_sleep(self, (slept, since), awaited);

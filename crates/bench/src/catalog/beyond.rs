@@ -3,7 +3,8 @@
 use super::scaling::{collectives_ranks, collectives_small, growth, matching_depth};
 use super::sources::bare_copy;
 use super::{
-    budget, encrypted, over_libfabric, over_tcp, per_implementation, powers, raw_stream, timed,
+    budget, encrypted, over_libfabric, over_tcp, pair, per_implementation, powers, raw_stream,
+    timed,
 };
 use crate::device::Device;
 use crate::experiment::{
@@ -95,12 +96,11 @@ pub fn experiments() -> Vec<Experiment> {
             )
         },
         Experiment {
-            y: "messages [million/s]",
-            unit: "million/s",
-            lower_is_better: false,
+            y: "time recorded over time as it is",
+            unit: "",
             notes: &[
-                "Windows of 64 messages one way, as message-rate: ours as it is, with mpiexec --profile, and with \
-                 mpiexec --timeline, interleaved. What is recorded goes to /dev/null at the end.",
+                "Windows of 64 messages one way, as message-rate: ours with mpiexec --profile or --timeline, and as it is, one right \
+                 after the other, each first in every other turn; a sample is the ratio. What is recorded goes to /dev/null at the end.",
             ],
             ..base(
                 "profile-cost",
@@ -316,7 +316,7 @@ fn profile_cost(participants: &Participants, effort: Effort) -> Plan {
         .implementations
         .iter()
         .find(|one| one.role == Role::Ours);
-    let series = |(variant, implementation): (&str, usize)| SeriesPlan {
+    let series = |(variant, recording, plain): (&str, usize, usize)| SeriesPlan {
         role: Role::Ours,
         subject: ours.map_or_else(String::new, |one| one.name.clone()),
         variant: variant.into(),
@@ -325,25 +325,25 @@ fn profile_cost(participants: &Participants, effort: Effort) -> Plan {
             .iter()
             .map(|&size| {
                 let request = format!("bandwidth size={size} window={WINDOW}");
-                let convert = Convert::Millions(WINDOW as f64);
-                (size as f64, timed(implementation, 2, request, convert))
+                (size as f64, pair([recording, plain], 2, request))
             })
             .collect(),
     };
     let found = ours.and_then(|one| Some((one.index, one.recording?)));
     let all = found.map(|(plain, recording)| {
         [
-            ("", plain),
-            ("--profile", recording),
-            ("--timeline", recording + 1),
+            ("--profile", recording, plain),
+            ("--timeline", recording + 1, plain),
         ]
     });
     Plan {
         // What is recorded is recorded at the beginning of periods of 50 ms: a sample lasts several.
         budget: Budget {
+            aim: effort.pick(0.005, 0.001),
             least: effort.pick(10, 40),
-            time: effort.pick(Duration::from_secs(4), Duration::from_secs(30)),
-            sample: effort.pick(Duration::from_millis(250), Duration::from_millis(500)),
+            most: effort.pick(60, 400),
+            time: effort.pick(Duration::from_secs(30), Duration::from_secs(150)),
+            sample: Duration::from_millis(250),
             ..budget(effort)
         },
         series: all.into_iter().flatten().map(series).collect(),

@@ -20,6 +20,7 @@ impl<'a> Harness<'a> {
                 let found = self.requests().ask(cell, budget, *job, request, *repeat)?;
                 Ok(converted(found, *convert))
             }
+            Task::Pair { jobs, request } => self.as_pair(cell, budget, *jobs, request),
             Task::Attacked {
                 job,
                 request,

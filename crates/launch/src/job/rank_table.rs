@@ -244,6 +244,12 @@ impl RankTable {
             && within.all(|row| row.handles_losses)
     }
 
+    /// Whether a rank has ended while others are in the middle of MPI: it has used sessions only.
+    pub fn is_left_early(&self, rank: u32) -> bool {
+        let within = |row: &Row| row.life == Life::Started && row.progress == Progress::Within;
+        self.has_finalised(rank) && self.rows.iter().any(within)
+    }
+
     /// Whether a rank has finalised MPI.
     pub fn has_finalised(&self, rank: u32) -> bool {
         let row = self.rows.get(rank as usize);

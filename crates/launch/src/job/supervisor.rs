@@ -467,8 +467,9 @@ impl<'a> Job<'a> {
         for (rank, _) in &ended {
             let failed = failures.iter().any(|(other, _)| other == rank);
             let given_up = self.ranks.is_given_up(*rank);
-            if self.ranks.world(*rank).is_some() && (!failed || given_up) {
-                // Its process slot may be taken by another one later.
+            let is_missed = !failed && self.ranks.is_left_early(*rank);
+            if self.ranks.world(*rank).is_some() && (!failed || given_up) || is_missed {
+                // Its process slot may be taken by another one later; of those that go on, none waits for it unseen.
                 self.hosts.announce_end(*rank, !failed);
             }
         }

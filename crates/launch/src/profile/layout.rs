@@ -207,33 +207,16 @@ impl Cause {
 /// The number for a peer that is not known.
 pub const NOBODY: u32 = u32::MAX;
 
-/// The context of a message whose communicator is not known.
-pub const NO_CONTEXT: u32 = u32::MAX;
-
-/// Marks of messages: a bit that is always set, who has sent it, by its number in the job, and which message it is.
-pub mod mark {
-    const IS_ONE: u64 = 1 << 63;
-    const NUMBER_BITS: u32 = 39;
-    const NUMBER: u64 = (1 << NUMBER_BITS) - 1;
-    const MOST_RANKS: u32 = 1 << (63 - NUMBER_BITS);
-
-    /// What is before the first one of a rank; `None` for ranks beyond those that have any.
-    #[must_use]
-    pub fn first_of(rank: u32) -> Option<u64> {
-        (rank < MOST_RANKS).then(|| IS_ONE | u64::from(rank) << NUMBER_BITS)
-    }
-
-    /// The one after it.
-    #[must_use]
-    pub fn after(mark: u64) -> u64 {
-        mark & !NUMBER | (mark + 1) & NUMBER
-    }
-
-    /// Whose it is; `None` if it is none.
-    #[must_use]
-    pub fn rank_of(mark: u64) -> Option<u32> {
-        (mark & IS_ONE != 0).then_some((mark >> NUMBER_BITS) as u32 % MOST_RANKS)
-    }
+/// The mark of the message with this number, from 0, among those that a rank has marked: a word that is no word of a transfer.
+///
+/// ```text
+///  bits 62 and 63   0..62
+///  both 1           number
+/// ```
+#[must_use]
+pub const fn mark(number: u64) -> u64 {
+    // The names of grants have both only after 2^30 of one place.
+    (0b11 << 62) | number
 }
 
 /// The key of a row of waits.
@@ -258,8 +241,8 @@ pub enum EventKind {
     Slept = 5,
     /// Frequent calls were left out.
     Gap = 6,
-    /// Receives that had begun at the first time were given up when such a gap began, at the second.
-    Unfollowed = 7,
+    /// A message that was held back has left, with another word in place of its mark.
+    Named = 7,
 }
 
 impl EventKind {
@@ -273,7 +256,7 @@ impl EventKind {
             Self::Waited,
             Self::Slept,
             Self::Gap,
-            Self::Unfollowed,
+            Self::Named,
         ]
         .into_iter()
         .find(|kind| *kind as u64 == number)

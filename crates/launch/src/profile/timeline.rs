@@ -189,7 +189,9 @@ fn names(record: &RankRecord) -> Vec<Value> {
     ];
     let mut tracks: BTreeMap<u32, String> = BTreeMap::new();
     for one in &record.threads {
-        let tells_gaps = one.events.iter().all(|event| event.kind == EventKind::Gap);
+        let is_quiet =
+            |event: &EventRecord| matches!(event.kind, EventKind::Gap | EventKind::Named);
+        let tells_gaps = one.events.iter().all(is_quiet);
         if tells_gaps && !one.events.is_empty() {
             continue;
         }
@@ -254,7 +256,7 @@ fn slice(record: &RankRecord, event: &EventRecord, last: Option<u32>, start: u64
             (whom, "wait")
         }
         EventKind::Slept => ("sleeps".to_owned(), "sleep"),
-        EventKind::Sent | EventKind::Received | EventKind::Gap | EventKind::Unfollowed => {
+        EventKind::Sent | EventKind::Received | EventKind::Gap | EventKind::Named => {
             return None;
         }
     };

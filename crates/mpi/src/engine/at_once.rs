@@ -317,10 +317,11 @@ impl Engine {
         let Some((open, left)) = self.outbox.windows.open_for(to, size) else {
             return Written::Refused;
         };
-        let envelope = Envelope {
-            token: Token(self.mark),
-            ..Envelope::eager(context, tag, size as u64)
-        };
+        // Only the whole call asks for marks.
+        if self.marking.is_due() {
+            return Written::Refused;
+        }
+        let envelope = Envelope::eager(context, tag, size as u64);
         let words = envelope.of(signature).to_words();
         let data = SharedBytes::of(buffer::bytes_of(&region));
         let written = lane.write(words, data);
@@ -347,15 +348,17 @@ impl Engine {
         tag: i32,
     ) -> bool {
         let size = region.len();
+        // What is marked goes a longer way.
+        if self.marking.is_due() {
+            return false;
+        }
         // Nothing may leave at once to whom something waits for.
         if size >= self.injected_below || !self.outbox.windows.spend(to, size) {
             return false;
         }
-        let envelope = Envelope {
-            token: Token(self.mark),
-            ..Envelope::eager(context, tag, size as u64)
-        };
-        let head = envelope.of(signature).to_head();
+        let head = Envelope::eager(context, tag, size as u64)
+            .of(signature)
+            .to_head();
         if !self.fabric.inject(to, &head, buffer::bytes_of(&region)) {
             self.outbox.windows.give_back(to, size);
             return false;

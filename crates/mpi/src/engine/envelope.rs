@@ -114,7 +114,7 @@ pub(crate) struct Envelope {
     /// What the data are; unknown for what is no message.
     pub signature: SignatureCode,
     /// The grant to pull by, for `Rts`; else a number of the sender's. Repeated by the answer. Of an eager message of a program its
-    /// [mark](super::Engine::mark_sends).
+    /// [mark](crate::marks); so of a message that is held back until it is granted.
     pub token: Token,
 }
 
@@ -254,7 +254,7 @@ impl Envelope {
         is_eager.then_some(((first >> 32) as u32, tag, signature))
     }
 
-    /// Whether an eager message of a program, of which this is the head, carries a [mark](super::Engine::mark_sends).
+    /// Whether an eager message of a program, of which this is the head, carries a [mark](crate::marks).
     #[inline]
     pub(crate) fn is_marked(head: &Head) -> bool {
         head.as_chunks::<8>().0[3] != [0; 8]

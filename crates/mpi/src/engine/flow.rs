@@ -27,13 +27,14 @@
 //! at once, with all before it. So each posted receive of the receiver meets the oldest message that it matches,
 //! as if nothing were held back.
 
-use weft_fabric::Peer;
+use weft_fabric::{Peer, Token};
 use weft_matching::{Source, SourcePattern, TagPattern};
 
 use super::envelope::{Envelope, MessageKind};
 use super::outbox::{Load, Waiting};
 use super::request_id::RequestId;
 use super::{Engine, Unexpected, UnexpectedId};
+use crate::comm::ABSENCE;
 
 /// Peers that hold messages back, in which contexts.
 #[derive(Debug, Default)]
@@ -120,6 +121,15 @@ impl Engine {
         self.outbox.windows.spend(to, bytes) || self.outbox.windows.spend_kept(to, bytes)
     }
 
+    /// Tells a peer of this host that this process will not meet the others at the end, if it can be told at once.
+    pub(crate) fn tell_absence(&mut self, to: Peer) {
+        if self.far.get(to.index()) != Some(&true) && self.outbox.is_clear(to) {
+            let head = Envelope::eager(ABSENCE, 0, 0).to_head();
+            // Who is lost, or has no room, is not waited for.
+            let _ = self.fabric.try_send(to, &head, &[]);
+        }
+    }
+
     fn send_control(&mut self, to: Peer, envelope: Envelope) {
         self.post_control(to, envelope.to_head());
     }
@@ -161,6 +171,7 @@ impl Engine {
             Some(region) => self.grant(region, to),
             None => Ok(envelope.token),
         };
+        let mark = envelope.token;
         let Some(slot) = self.core.requests.get_mut(request) else {
             return;
         };
@@ -168,6 +179,10 @@ impl Engine {
             Ok(token) => {
                 slot.announce(token);
                 envelope.token = token;
+                if granted.is_some() && mark != Token(0) {
+                    let engine = self.core.requests.engine();
+                    self.marking.leaves(engine, (mark.0, token.0));
+                }
                 self.outbox.windows.note_announced(to);
                 let waiting = Waiting {
                     head: envelope.to_head(),

@@ -230,7 +230,7 @@ impl Engine {
         let slot = self.core.requests.checked(id)?;
         Ok(match slot.phase() {
             Phase::Inactive => Some(Status::empty()),
-            Phase::Complete => Some(slot.status()),
+            Phase::Complete => Some(slot.status(id.engine())),
             Phase::Active | Phase::Free => None,
         })
     }

@@ -37,15 +37,14 @@ pub(super) struct Pulls {
     under_way: Vec<Pull>,
     /// The fabric had no room for them.
     refused: Vec<Refused>,
-    next_number: u64,
+    last_number: u64,
 }
 
 impl Pulls {
-    /// A number that no other transfer of this rank has.
+    /// A number that no other transfer of this engine has; never 0.
     pub(super) fn next_number(&mut self) -> u64 {
-        let number = self.next_number;
-        self.next_number += 1;
-        number
+        self.last_number += 1;
+        self.last_number
     }
 
     /// The fabric says later how this one ends.
@@ -102,7 +101,7 @@ mod tests {
         let mut pulls = Pulls::default();
         let reply = Envelope::eager(0, 0, 0).reply();
         let request = |index| RequestId::new(index, 0);
-        for index in 0..3 {
+        for index in 1..4 {
             let operation = Operation(pulls.next_number());
             pulls.begin(operation, request(index), Peer(index), reply);
         }
@@ -110,7 +109,7 @@ mod tests {
         assert_eq!((ended.request, ended.from), (request(1), Peer(1)));
         assert!(pulls.end(Operation(1)).is_none(), "it has ended");
         assert_eq!(pulls.end(Operation(2)).expect("under way").from, Peer(2));
-        assert_eq!(pulls.next_number(), 3);
+        assert_eq!(pulls.next_number(), 4);
 
         assert!(!pulls.has_refused());
         pulls.refuse(Refused {

@@ -23,6 +23,7 @@ use crate::buffer::{self, Buffer};
 use crate::datatype::SignatureCode;
 use crate::error::Error;
 use crate::group::Group;
+use crate::marks::Mark;
 use crate::memory;
 
 /// Data that a receive with gaps pulls at once, in bytes; more come in pieces. Up to here the fabric may have
@@ -343,9 +344,9 @@ impl Request {
         pending <= 1
     }
 
-    /// The outcome as the caller sees it, with the source as a rank.
+    /// The outcome as the caller sees it, with the source as a rank. The request is in this engine.
     #[inline]
-    pub(super) fn status(&self) -> Status {
+    pub(super) fn status(&self, engine: u32) -> Status {
         let outcome = &self.outcome;
         let rank = |peer: Peer| match &self.group {
             None => Some(peer.0),
@@ -359,7 +360,11 @@ impl Request {
             error: outcome.error.clone(),
             message: outcome.source.is_some(),
             null: outcome.source.is_none() && !outcome.cancelled && self.is_receive(),
-            mark: outcome.mark,
+            mark: Mark {
+                word: outcome.mark,
+                from: outcome.source.map_or(u32::MAX, |peer| peer.0),
+                engine,
+            },
         }
     }
 }

@@ -65,6 +65,11 @@ impl Requests {
         }
     }
 
+    /// The number of the engine.
+    pub(super) fn engine(&self) -> u32 {
+        self.engine
+    }
+
     /// A new active request.
     #[inline(always)]
     pub(super) fn insert(
@@ -172,7 +177,7 @@ impl Requests {
         if slot.phase() == Phase::Inactive {
             return Status::empty();
         }
-        let status = slot.status();
+        let status = slot.status(id.engine());
         self.retire(id);
         status
     }

@@ -19,6 +19,7 @@ use super::unexpected::Unexpected;
 use crate::buffer::{self, Buffer, TypedBuffer};
 use crate::error::{Error, Result};
 use crate::group::Group;
+use crate::marks::Mark;
 
 /// The bytes of a send.
 enum Bytes {
@@ -42,10 +43,19 @@ impl Engine {
         tag: i32,
     ) -> Result<Option<RequestId>> {
         let envelope = Envelope {
-            token: Token(self.mark),
+            token: Token(self.word_of_message(context)),
             ..Envelope::eager(context, tag, buffer.bytes() as u64).of(buffer.code())
         };
         self.start_send_of(mode, buffer, envelope, to)
+    }
+
+    /// What a message of the program carries that the caller begins to send; 0 if nothing. Those of collectives do not.
+    #[inline]
+    fn word_of_message(&self, context: u32) -> u64 {
+        match self.marking.is_due() && context & 1 == 0 {
+            true => self.marking.begin(self.core.requests.engine()),
+            false => 0,
+        }
     }
 
     /// The same of a message with this envelope, as far as it is known before the protocol is.
@@ -147,10 +157,11 @@ impl Engine {
             .requests
             .insert(context, None, Work::Send(sending));
         envelope.request = request;
-        if protocol != Protocol::Eager {
-            if self.mark != 0 && context & 1 == 0 {
-                // One that is held back gets another word when it leaves.
-                self.mark = if is_held { 0 } else { token.0 };
+        // What is granted when it leaves gets its word then, and keeps its mark until then.
+        let is_named_later = is_held && protocol == Protocol::Rendezvous;
+        if protocol != Protocol::Eager && !is_named_later {
+            if envelope.token != Token(0) {
+                self.marking.carries(token.0);
             }
             envelope.token = token;
         }
@@ -330,7 +341,11 @@ impl Engine {
                 tag: envelope.tag,
                 bytes: fitted as u64,
                 message: true,
-                mark: envelope.token.0,
+                mark: Mark {
+                    word: envelope.token.0,
+                    from: message.from.0,
+                    engine: self.core.requests.engine(),
+                },
                 ..Status::default()
             })
         };

@@ -3,6 +3,7 @@
 use weft_fabric::Peer;
 
 use crate::error::Error;
+use crate::marks::Mark;
 
 /// What the end of an operation says. The source is a [`Peer`]; [`Status`] has it as a rank.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +12,7 @@ pub(crate) struct Outcome {
     pub tag: i32,
     pub bytes: u64,
     pub cancelled: bool,
-    /// What the message has carried: see [`Status::mark`].
+    /// The word that the message has carried: see [`Mark`].
     pub mark: u64,
     pub error: Option<Error>,
 }
@@ -45,9 +46,8 @@ pub struct Status {
     pub message: bool,
     /// Whether the peer was `MPI_PROC_NULL`.
     pub null: bool,
-    /// The word that the message has carried, if its sender has [marked](crate::Process::mark_sends) it; of an announced message, and of a synchronous one, the
-    /// word of its transfer.
-    pub mark: u64,
+    /// What the message has carried.
+    pub mark: Mark,
 }
 
 impl Status {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weft_launch::bootstrap::{self, Launcher};
 use weft_launch::check_mode::{CheckMode, STRICT_EXIT};
 use weft_launch::runtime::Runtime;
-use weft_mpi::left_over::{self, Owner, Report};
+use weft_mpi::left_over::{self, Compared, Owner, Report};
 use weft_mpi::{Error, ErrorClass, Result};
 use weft_service::Node;
 
@@ -151,10 +151,10 @@ impl Environment {
 pub(super) fn leave(state: &RankState) -> Result<()> {
     state.settle();
     let process = state.process();
-    process.meet()?;
+    let all_come = process.meet()?;
     // Threads of a test tell nothing.
     if let Some(launcher) = state.launcher() {
-        tell_left_over(state, &**launcher);
+        tell_left_over(state, &**launcher, all_come);
     }
     process.announce_exit();
     Ok(())
@@ -162,7 +162,7 @@ pub(super) fn leave(state: &RankState) -> Result<()> {
 
 /// Tells what is left over: messages never received, requests never completed. Other objects free themselves. All ranks
 /// of the job take part, whatever their programs are written in.
-fn tell_left_over(state: &RankState, launcher: &dyn Launcher) {
+fn tell_left_over(state: &RankState, launcher: &dyn Launcher, all_come: bool) {
     let mode = CheckMode::of_environment();
     let process = state.process();
     let world = process.world();
@@ -183,8 +183,12 @@ fn tell_left_over(state: &RankState, launcher: &dyn Launcher) {
         report.add_collectives(process, &owner);
         report.add_requests(process, &owner, &|_| None, mode.is_full());
     }
+    let compared = match all_come {
+        true => left_over::compare(&world, report.likeness()),
+        false => Ok(Compared::of_one(report.is_empty(), true)),
+    };
     // Who is lost meanwhile is told of elsewhere.
-    let Ok(compared) = left_over::compare(&world, report.likeness()) else {
+    let Ok(compared) = compared else {
         return;
     };
     if let Some(text) = report.of_rank(&compared, world.rank(), world.size()) {

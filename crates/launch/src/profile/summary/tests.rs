@@ -1,5 +1,5 @@
 use super::super::arrivals::late;
-use super::super::layout::EventKind;
+use super::super::layout::{EventKind, mark};
 use super::super::messages::pairs;
 use super::super::record::{Arrival, EventRecord, SiteRecord, ThreadRecord, WaitRecord};
 use super::super::{table, timeline};
@@ -152,9 +152,10 @@ fn event(kind: EventKind, peer: u32, tag: i32, begun: u64, bytes: u64) -> EventR
         ended: begun + 10,
         peer: Some(peer),
         tag,
-        context: 1,
+        context: 0,
         bytes: Some(bytes),
-        mark: 0,
+        // Each message has a tag of its own here.
+        mark: mark(u64::from(tag.unsigned_abs())),
     }
 }
 
@@ -166,65 +167,6 @@ fn with_events(rank: u32, dropped: u64, events: Vec<EventRecord>) -> RankRecord 
         ..ThreadRecord::default()
     });
     record
-}
-
-/// It has come through `MPI_Finalize`.
-fn finished(mut record: RankRecord) -> RankRecord {
-    let mut last = event(EventKind::Call, 0, -1, 1_000_000, 0);
-    last.site = record.sites.len() as u32;
-    record.sites.push(SiteRecord {
-        call: "MPI_Finalize".to_owned(),
-        ..SiteRecord::default()
-    });
-    record.threads[0].events.push(last);
-    record
-}
-
-#[test]
-fn receives_belong_to_sends_in_the_order_in_which_they_were_posted() {
-    use EventKind::{Received, Sent};
-    let sender = with_events(
-        0,
-        0,
-        vec![
-            event(Sent, 1, 3, 100, 8),
-            event(Sent, 1, 3, 200, 16),
-            event(Sent, 1, 4, 210, 1),
-        ],
-    );
-    // The second one was completed first; one of another tag has come from nowhere.
-    let receiver = with_events(
-        1,
-        0,
-        vec![
-            event(Received, 0, 3, 160, 16),
-            event(Received, 0, 3, 150, 8),
-            event(Received, 0, 7, 150, 8),
-        ],
-    );
-    let mut receiver_late = receiver.clone();
-    receiver_late.threads[0].events[0].ended = 250;
-    let records = [sender.clone(), receiver_late];
-    let found: Vec<_> = pairs(&records)
-        .iter()
-        .map(|one| (one.sent.begun, one.received.begun))
-        .collect();
-    assert_eq!(found, [(100, 150), (200, 160)]);
-    // What is received before it was sent is no message.
-    let records = [sender.clone(), receiver.clone()];
-    assert_eq!(pairs(&records).len(), 1);
-    // Old events have given way: the last ones belong together.
-    let mut cut = sender;
-    cut.threads[0].dropped = 5;
-    cut.threads[0].events.remove(0);
-    cut.threads[0].events[0].ended = 200;
-    let mut late = receiver;
-    late.threads[0].events[0].ended = 250;
-    assert_eq!(pairs(&[cut.clone(), late.clone()]), []);
-    let records = [finished(cut), finished(late)];
-    let found = pairs(&records);
-    assert_eq!(found.len(), 1);
-    assert_eq!((found[0].sent.begun, found[0].received.begun), (200, 160));
 }
 
 #[test]

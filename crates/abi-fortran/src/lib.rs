@@ -14,7 +14,7 @@
 //! ```
 //!
 //! Nothing of MPI is done here. What is generated follows from `tables/functions`; what `tables/fortran.toml` lists as written by
-//! hand stands in [`by_hand`] and [`callback`]. An integer of Fortran that names an object is the handle of the standard ABI, whose
+//! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of the standard ABI, whose
 //! numbers have 31 bits; a status has eight integers in both. The modules in the folder `modules` consist of interfaces and
 //! constants: no compiled code belongs to them.
 //!
@@ -25,7 +25,6 @@
 
 mod array;
 mod by_hand;
-mod callback;
 mod data;
 mod error;
 mod generated;

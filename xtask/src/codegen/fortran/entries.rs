@@ -225,7 +225,7 @@ impl Argument {
                             _ => "new",
                         };
                         Self::new("*const c_char", format!("{name}_text.pointer()")).before(
-                            format!("let {name}_text = Text::{kind}({name}, {name}_length);"),
+                            format!("let mut {name}_text = Text::{kind}({name}, {name}_length);"),
                         )
                     }
                     _ => {

@@ -38,7 +38,7 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
              use std::ffi::{{c_char, c_int, c_void}};\n\n\
              use super::{{c, constants}};\nuse crate::also;\nuse crate::array::{{self, length}};\n\
              use crate::data::{{aint, handle, int, long, store_handle}};\nuse crate::logical;\nuse crate::neighbors;\n\
-             use crate::sentinel::{{buffer, error_codes, status, statuses, weights}};\n\
+             use crate::sentinel;\n\
              use crate::text::{{self, Text}};\nuse crate::error::finish;\n\n"
         );
         files.push((format!("src/generated/{group}.rs"), head + &body));
@@ -209,12 +209,12 @@ impl Argument {
             .context("an argument that Fortran does not have: write it by hand")?;
         let single = declaration.stars == 1 && !declaration.array;
         Ok(match &dummy.kind {
-            Type::Choice => Self::new("*mut c_void", format!("buffer({name})")),
+            Type::Choice => Self::new("*mut c_void", format!("sentinel::buffer({name})")),
             Type::Pointer => Self::new("*mut c_void", name.clone()),
             Type::Status if declaration.array => {
-                Self::new("*mut c_int", format!("statuses({name})"))
+                Self::new("*mut c_int", format!("sentinel::statuses({name})"))
             }
-            Type::Status => Self::new("*mut c_int", format!("status({name})")),
+            Type::Status => Self::new("*mut c_int", format!("sentinel::status({name})")),
             Type::Procedure(_) => Self::new("usize", name.clone()),
             Type::Text => {
                 let length = format!("{name}_length: usize");
@@ -284,10 +284,10 @@ impl Argument {
                 .before(format!("let mut {name}_there = logical::UNSET;"))
                 .after(format!("logical::store({name}, {name}_there);")),
             Type::Integer if parameter.kind == "WEIGHT" => {
-                Self::new("*mut c_int", format!("weights({name})"))
+                Self::new("*mut c_int", format!("sentinel::weights({name})"))
             }
             Type::Integer if parameter.kind == "ERROR_CODE" && declaration.array => {
-                Self::new("*mut c_int", format!("error_codes({name})"))
+                Self::new("*mut c_int", format!("sentinel::error_codes({name})"))
             }
             // Requests are counted from one.
             Type::Integer if group == "request" && parameter.kind == "INDEX" => {

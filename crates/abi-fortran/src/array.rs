@@ -44,7 +44,11 @@ impl Handles {
     /// Where they are.
     #[inline]
     pub fn place(&mut self) -> *mut usize {
-        if self.count <= SHORT { self.short.as_mut_ptr().cast() } else { self.long.as_mut_ptr() }
+        if self.count <= SHORT {
+            self.short.as_mut_ptr().cast()
+        } else {
+            self.long.as_mut_ptr()
+        }
     }
 
     /// Gives them back.

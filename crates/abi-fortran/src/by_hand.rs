@@ -2,6 +2,6 @@
 
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod own;
 mod start;
 mod texts;
-mod own;

@@ -57,7 +57,8 @@ pub unsafe fn store_all(code: c_int, at: *mut c_int, count: usize) {
 /// Learns what was told to the library, or tells it.
 pub fn agree() {
     let (mut truth, mut falsehood, mut is_set) = (1, 0, 0);
-    let [at_truth, at_falsehood] = [&raw mut truth, &raw mut falsehood].map(|at: *mut c_int| at.cast::<c_void>());
+    let [at_truth, at_falsehood] =
+        [&raw mut truth, &raw mut falsehood].map(|at: *mut c_int| at.cast::<c_void>());
     // SAFETY: all are addresses of variables of this size.
     unsafe {
         let code = c::MPI_Abi_get_fortran_booleans(4, at_truth, at_falsehood, &mut is_set);

@@ -34,7 +34,13 @@ pub fn outgoing(comm: usize) -> usize {
 
 /// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
 fn neighbors(comm: usize) -> (usize, usize) {
-    let [mut topology, mut rank, mut incoming, mut outgoing, mut weighted] = [0; 5];
+    let [
+        mut topology,
+        mut rank,
+        mut incoming,
+        mut outgoing,
+        mut weighted,
+    ] = [0; 5];
     // SAFETY: all are addresses of variables.
     unsafe {
         c::MPI_Topo_test(comm, &raw mut topology);
@@ -50,7 +56,12 @@ fn neighbors(comm: usize) -> (usize, usize) {
                 outgoing = incoming;
             }
             MPI_DIST_GRAPH => {
-                c::MPI_Dist_graph_neighbors_count(comm, &raw mut incoming, &raw mut outgoing, &raw mut weighted);
+                c::MPI_Dist_graph_neighbors_count(
+                    comm,
+                    &raw mut incoming,
+                    &raw mut outgoing,
+                    &raw mut weighted,
+                );
             }
             _ => {}
         }

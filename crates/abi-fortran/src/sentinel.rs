@@ -4,7 +4,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::generated::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+use crate::generated::constants::{
+    MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
+};
 
 macro_rules! commons {
     ($($name:ident: $kind:ty = $value:expr;)*) => {$(
@@ -50,13 +52,21 @@ pub fn is_in_place(at: *mut c_void) -> bool {
 /// A status; null if the program wants none.
 #[inline(always)]
 pub fn status(at: *mut c_int) -> *mut c_int {
-    if at == (&raw mut mpi_fortran_status_ignore_).cast() { std::ptr::null_mut() } else { at }
+    if at == (&raw mut mpi_fortran_status_ignore_).cast() {
+        std::ptr::null_mut()
+    } else {
+        at
+    }
 }
 
 /// Statuses; null if the program wants none.
 #[inline(always)]
 pub fn statuses(at: *mut c_int) -> *mut c_int {
-    if at == (&raw mut mpi_fortran_statuses_ignore_).cast() { std::ptr::null_mut() } else { status(at) }
+    if at == (&raw mut mpi_fortran_statuses_ignore_).cast() {
+        std::ptr::null_mut()
+    } else {
+        status(at)
+    }
 }
 
 /// Weights of edges.
@@ -72,7 +82,11 @@ pub fn weights(at: *mut c_int) -> *mut c_int {
 
 /// Error codes of processes; null if the program wants none.
 pub fn error_codes(at: *mut c_int) -> *mut c_int {
-    if at == &raw mut mpi_fortran_errcodes_ignore_ { std::ptr::null_mut() } else { at }
+    if at == &raw mut mpi_fortran_errcodes_ignore_ {
+        std::ptr::null_mut()
+    } else {
+        at
+    }
 }
 
 /// Whether there are no arguments of a program to be started.

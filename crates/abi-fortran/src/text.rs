@@ -26,12 +26,18 @@ impl Text {
     pub unsafe fn bare(at: *const c_char, length: usize) -> Self {
         // SAFETY: as this function demands.
         let all = unsafe { letters(at, length) }.trim_ascii_end_blanks();
-        let begin = all.iter().position(|&letter| letter != b' ').unwrap_or(all.len());
+        let begin = all
+            .iter()
+            .position(|&letter| letter != b' ')
+            .unwrap_or(all.len());
         Self::of(&all[begin..])
     }
 
     fn of(letters: &[u8]) -> Self {
-        let mut made = Self { short: [0; SHORT + 1], long: Vec::new() };
+        let mut made = Self {
+            short: [0; SHORT + 1],
+            long: Vec::new(),
+        };
         if letters.len() <= SHORT {
             made.short[..letters.len()].copy_from_slice(letters);
         } else {
@@ -42,7 +48,11 @@ impl Text {
 
     /// The text.
     pub fn pointer(&mut self) -> *mut c_char {
-        if self.long.is_empty() { self.short.as_mut_ptr().cast() } else { self.long.as_mut_ptr().cast() }
+        if self.long.is_empty() {
+            self.short.as_mut_ptr().cast()
+        } else {
+            self.long.as_mut_ptr().cast()
+        }
     }
 
     /// Whether there is no letter in it.
@@ -69,7 +79,10 @@ trait Blanks {
 
 impl Blanks for [u8] {
     fn trim_ascii_end_blanks(&self) -> &Self {
-        let end = self.iter().rposition(|&letter| letter != b' ').map_or(0, |last| last + 1);
+        let end = self
+            .iter()
+            .rposition(|&letter| letter != b' ')
+            .map_or(0, |last| last + 1);
         &self[..end]
     }
 }
@@ -82,11 +95,15 @@ pub unsafe fn give(code: c_int, room: &[u8], at: *mut c_char, length: usize) {
     if code != 0 || at.is_null() {
         return;
     }
-    let end = room.iter().position(|&letter| letter == 0).unwrap_or(room.len());
+    let end = room
+        .iter()
+        .position(|&letter| letter == 0)
+        .unwrap_or(room.len());
     let given = end.min(length);
     // SAFETY: as this function demands; the text that is given is no longer than that.
     unsafe {
-        at.cast::<u8>().copy_from_nonoverlapping(room.as_ptr(), given);
+        at.cast::<u8>()
+            .copy_from_nonoverlapping(room.as_ptr(), given);
         at.cast::<u8>().add(given).write_bytes(b' ', length - given);
     }
 }

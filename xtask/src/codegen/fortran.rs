@@ -126,7 +126,14 @@ fn large(function: &Function) -> Large {
     };
     match shapes(Form::Small) != shapes(Form::Large) {
         true => Large::Generic,
-        false if function.parameters.iter().any(|one| one.kind == "POLYFUNCTION") => Large::Named,
+        false
+            if function
+                .parameters
+                .iter()
+                .any(|one| one.kind == "POLYFUNCTION") =>
+        {
+            Large::Named
+        }
         false => Large::Same,
     }
 }
@@ -163,7 +170,10 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
     ));
     files.push(("modules/mpif.h".to_owned(), constants::include_file(tables)));
     files.push(("modules/mpi.f90".to_owned(), modules::old(fortran, tables)));
-    files.push(("modules/mpi_f08.f90".to_owned(), modules::f08(fortran, tables)));
+    files.push((
+        "modules/mpi_f08.f90".to_owned(),
+        modules::f08(fortran, tables),
+    ));
     Ok(files)
 }
 

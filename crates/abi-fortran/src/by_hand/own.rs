@@ -8,7 +8,11 @@ use crate::error::finish;
 use crate::logical;
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_status_f2f08_(from: *const [c_int; 8], to: *mut [c_int; 8], ierror: *mut c_int) {
+pub unsafe extern "C" fn mpi_status_f2f08_(
+    from: *const [c_int; 8],
+    to: *mut [c_int; 8],
+    ierror: *mut c_int,
+) {
     // SAFETY: the program passes a status, and room for another one.
     unsafe {
         to.write_unaligned(from.read_unaligned());
@@ -30,7 +34,11 @@ pub struct Descriptor {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn weft_mpi_sizeof(variable: *const Descriptor, size: *mut c_int, ierror: *mut c_int) {
+pub unsafe extern "C" fn weft_mpi_sizeof(
+    variable: *const Descriptor,
+    size: *mut c_int,
+    ierror: *mut c_int,
+) {
     // SAFETY: the compiler passes a descriptor, the program addresses of integers.
     unsafe {
         size.write_unaligned((*variable).element_length as c_int);

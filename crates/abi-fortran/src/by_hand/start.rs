@@ -12,17 +12,29 @@ use crate::logical;
 pub unsafe extern "C" fn mpi_init_(ierror: *mut c_int) {
     logical::agree();
     // SAFETY: there are no arguments of main; the address is the program's.
-    unsafe { finish(ierror, c::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut())) };
+    unsafe {
+        finish(
+            ierror,
+            c::MPI_Init(std::ptr::null_mut(), std::ptr::null_mut()),
+        )
+    };
 }
 also!(mpi_init_: pmpi_init_ mpi_init_f08_ pmpi_init_f08_);
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_init_thread_(required: *const c_int, provided: *mut c_int, ierror: *mut c_int) {
+pub unsafe extern "C" fn mpi_init_thread_(
+    required: *const c_int,
+    provided: *mut c_int,
+    ierror: *mut c_int,
+) {
     logical::agree();
     // SAFETY: as above.
     unsafe {
         let (none, nothing) = (std::ptr::null_mut(), std::ptr::null_mut());
-        finish(ierror, c::MPI_Init_thread(none, nothing, int(required), provided));
+        finish(
+            ierror,
+            c::MPI_Init_thread(none, nothing, int(required), provided),
+        );
     }
 }
 also!(mpi_init_thread_: pmpi_init_thread_ mpi_init_thread_f08_ pmpi_init_thread_f08_);
@@ -65,7 +77,12 @@ pub unsafe extern "C" fn mpi_abi_get_fortran_booleans_(
     let mut there = logical::UNSET;
     // SAFETY: the addresses are the program's.
     unsafe {
-        let code = c::MPI_Abi_get_fortran_booleans(int(logical_size), logical_true, logical_false, &mut there);
+        let code = c::MPI_Abi_get_fortran_booleans(
+            int(logical_size),
+            logical_true,
+            logical_false,
+            &mut there,
+        );
         logical::store(is_set, there);
         finish(ierror, code);
     }
@@ -81,7 +98,8 @@ pub unsafe extern "C" fn mpi_abi_set_fortran_booleans_(
     ierror: *mut c_int,
 ) {
     // SAFETY: the addresses are the program's.
-    let code = unsafe { c::MPI_Abi_set_fortran_booleans(int(logical_size), logical_true, logical_false) };
+    let code =
+        unsafe { c::MPI_Abi_set_fortran_booleans(int(logical_size), logical_true, logical_false) };
     if code == 0 {
         logical::agree();
     }

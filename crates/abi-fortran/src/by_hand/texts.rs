@@ -27,7 +27,13 @@ pub unsafe extern "C" fn mpi_info_get_(
     unsafe {
         let mut key = Text::bare(key, key_length);
         let wanted = int(valuelen).min(MPI_MAX_INFO_VAL as c_int - 1);
-        let code = c::MPI_Info_get(handle(info), key.pointer(), wanted, room.as_mut_ptr().cast(), &mut found);
+        let code = c::MPI_Info_get(
+            handle(info),
+            key.pointer(),
+            wanted,
+            room.as_mut_ptr().cast(),
+            &mut found,
+        );
         if found == 1 {
             text::give(code, &room, value, value_length);
         }
@@ -54,8 +60,18 @@ pub unsafe extern "C" fn mpi_info_get_string_(
     unsafe {
         let mut key = Text::bare(key, key_length);
         let given = int(buflen);
-        let mut there = if given <= 0 { given } else { given.min(MPI_MAX_INFO_VAL as c_int - 1) + 1 };
-        let code = c::MPI_Info_get_string(handle(info), key.pointer(), &mut there, room.as_mut_ptr().cast(), &mut found);
+        let mut there = if given <= 0 {
+            given
+        } else {
+            given.min(MPI_MAX_INFO_VAL as c_int - 1) + 1
+        };
+        let code = c::MPI_Info_get_string(
+            handle(info),
+            key.pointer(),
+            &mut there,
+            room.as_mut_ptr().cast(),
+            &mut found,
+        );
         if found == 1 {
             if given > 0 {
                 text::give(code, &room, value, value_length);

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -24,7 +24,10 @@ pub unsafe extern "C" fn mpi_buffer_attach_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Buffer_attach(buffer(buffer), int(size)));
+        finish(
+            ierror,
+            c::MPI_Buffer_attach(sentinel::buffer(buffer), int(size)),
+        );
     }
 }
 also!(mpi_buffer_attach_: pmpi_buffer_attach_ mpi_buffer_attach_f08_ pmpi_buffer_attach_f08_);
@@ -37,7 +40,10 @@ pub unsafe extern "C" fn mpi_buffer_attach_c_f08_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Buffer_attach_c(buffer(buffer), long(size)));
+        finish(
+            ierror,
+            c::MPI_Buffer_attach_c(sentinel::buffer(buffer), long(size)),
+        );
     }
 }
 also!(mpi_buffer_attach_c_f08_: pmpi_buffer_attach_c_f08_);
@@ -76,7 +82,7 @@ pub unsafe extern "C" fn mpi_comm_attach_buffer_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Comm_attach_buffer(handle(comm), buffer(buffer), int(size)),
+            c::MPI_Comm_attach_buffer(handle(comm), sentinel::buffer(buffer), int(size)),
         );
     }
 }
@@ -93,7 +99,7 @@ pub unsafe extern "C" fn mpi_comm_attach_buffer_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Comm_attach_buffer_c(handle(comm), buffer(buffer), long(size)),
+            c::MPI_Comm_attach_buffer_c(handle(comm), sentinel::buffer(buffer), long(size)),
         );
     }
 }
@@ -137,7 +143,7 @@ pub unsafe extern "C" fn mpi_session_attach_buffer_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Session_attach_buffer(handle(session), buffer(buffer), int(size)),
+            c::MPI_Session_attach_buffer(handle(session), sentinel::buffer(buffer), int(size)),
         );
     }
 }
@@ -154,7 +160,7 @@ pub unsafe extern "C" fn mpi_session_attach_buffer_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Session_attach_buffer_c(handle(session), buffer(buffer), long(size)),
+            c::MPI_Session_attach_buffer_c(handle(session), sentinel::buffer(buffer), long(size)),
         );
     }
 }

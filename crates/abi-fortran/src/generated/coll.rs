@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -32,10 +32,10 @@ pub unsafe extern "C" fn mpi_allgather_(
         finish(
             ierror,
             c::MPI_Allgather(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -61,10 +61,10 @@ pub unsafe extern "C" fn mpi_allgather_c_f08_(
         finish(
             ierror,
             c::MPI_Allgather_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -91,10 +91,10 @@ pub unsafe extern "C" fn mpi_allgatherv_(
         finish(
             ierror,
             c::MPI_Allgatherv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -122,10 +122,10 @@ pub unsafe extern "C" fn mpi_allgatherv_c_f08_(
         finish(
             ierror,
             c::MPI_Allgatherv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -151,8 +151,8 @@ pub unsafe extern "C" fn mpi_allreduce_(
         finish(
             ierror,
             c::MPI_Allreduce(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 int(count),
                 handle(datatype),
                 handle(op),
@@ -178,8 +178,8 @@ pub unsafe extern "C" fn mpi_allreduce_c_f08_(
         finish(
             ierror,
             c::MPI_Allreduce_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 long(count),
                 handle(datatype),
                 handle(op),
@@ -206,10 +206,10 @@ pub unsafe extern "C" fn mpi_alltoall_(
         finish(
             ierror,
             c::MPI_Alltoall(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -235,10 +235,10 @@ pub unsafe extern "C" fn mpi_alltoall_c_f08_(
         finish(
             ierror,
             c::MPI_Alltoall_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -266,11 +266,11 @@ pub unsafe extern "C" fn mpi_alltoallv_(
         finish(
             ierror,
             c::MPI_Alltoallv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 handle(recvtype),
@@ -299,11 +299,11 @@ pub unsafe extern "C" fn mpi_alltoallv_c_f08_(
         finish(
             ierror,
             c::MPI_Alltoallv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 handle(recvtype),
@@ -337,11 +337,11 @@ pub unsafe extern "C" fn mpi_alltoallw_(
         finish(
             ierror,
             c::MPI_Alltoallw(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 sendtypes_there.place(),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 recvtypes_there.place(),
@@ -375,11 +375,11 @@ pub unsafe extern "C" fn mpi_alltoallw_c_f08_(
         finish(
             ierror,
             c::MPI_Alltoallw_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 sendtypes_there.place(),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 recvtypes_there.place(),
@@ -413,7 +413,7 @@ pub unsafe extern "C" fn mpi_bcast_(
         finish(
             ierror,
             c::MPI_Bcast(
-                buffer(buffer),
+                sentinel::buffer(buffer),
                 int(count),
                 handle(datatype),
                 int(root),
@@ -438,7 +438,7 @@ pub unsafe extern "C" fn mpi_bcast_c_f08_(
         finish(
             ierror,
             c::MPI_Bcast_c(
-                buffer(buffer),
+                sentinel::buffer(buffer),
                 long(count),
                 handle(datatype),
                 int(root),
@@ -464,8 +464,8 @@ pub unsafe extern "C" fn mpi_exscan_(
         finish(
             ierror,
             c::MPI_Exscan(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 int(count),
                 handle(datatype),
                 handle(op),
@@ -491,8 +491,8 @@ pub unsafe extern "C" fn mpi_exscan_c_f08_(
         finish(
             ierror,
             c::MPI_Exscan_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 long(count),
                 handle(datatype),
                 handle(op),
@@ -520,10 +520,10 @@ pub unsafe extern "C" fn mpi_gather_(
         finish(
             ierror,
             c::MPI_Gather(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 int(root),
@@ -551,10 +551,10 @@ pub unsafe extern "C" fn mpi_gather_c_f08_(
         finish(
             ierror,
             c::MPI_Gather_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 int(root),
@@ -583,10 +583,10 @@ pub unsafe extern "C" fn mpi_gatherv_(
         finish(
             ierror,
             c::MPI_Gatherv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -616,10 +616,10 @@ pub unsafe extern "C" fn mpi_gatherv_c_f08_(
         finish(
             ierror,
             c::MPI_Gatherv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -647,8 +647,8 @@ pub unsafe extern "C" fn mpi_reduce_(
         finish(
             ierror,
             c::MPI_Reduce(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 int(count),
                 handle(datatype),
                 handle(op),
@@ -676,8 +676,8 @@ pub unsafe extern "C" fn mpi_reduce_c_f08_(
         finish(
             ierror,
             c::MPI_Reduce_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 long(count),
                 handle(datatype),
                 handle(op),
@@ -704,8 +704,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_(
         finish(
             ierror,
             c::MPI_Reduce_scatter(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 handle(datatype),
                 handle(op),
@@ -731,8 +731,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_c_f08_(
         finish(
             ierror,
             c::MPI_Reduce_scatter_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 handle(datatype),
                 handle(op),
@@ -758,8 +758,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_block_(
         finish(
             ierror,
             c::MPI_Reduce_scatter_block(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(datatype),
                 handle(op),
@@ -785,8 +785,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_block_c_f08_(
         finish(
             ierror,
             c::MPI_Reduce_scatter_block_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(datatype),
                 handle(op),
@@ -812,8 +812,8 @@ pub unsafe extern "C" fn mpi_scan_(
         finish(
             ierror,
             c::MPI_Scan(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 int(count),
                 handle(datatype),
                 handle(op),
@@ -839,8 +839,8 @@ pub unsafe extern "C" fn mpi_scan_c_f08_(
         finish(
             ierror,
             c::MPI_Scan_c(
-                buffer(sendbuf),
-                buffer(recvbuf),
+                sentinel::buffer(sendbuf),
+                sentinel::buffer(recvbuf),
                 long(count),
                 handle(datatype),
                 handle(op),
@@ -868,10 +868,10 @@ pub unsafe extern "C" fn mpi_scatter_(
         finish(
             ierror,
             c::MPI_Scatter(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 int(root),
@@ -899,10 +899,10 @@ pub unsafe extern "C" fn mpi_scatter_c_f08_(
         finish(
             ierror,
             c::MPI_Scatter_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 int(root),
@@ -931,11 +931,11 @@ pub unsafe extern "C" fn mpi_scatterv_(
         finish(
             ierror,
             c::MPI_Scatterv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 displs,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 int(root),
@@ -964,11 +964,11 @@ pub unsafe extern "C" fn mpi_scatterv_c_f08_(
         finish(
             ierror,
             c::MPI_Scatterv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 displs,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 int(root),

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -32,10 +32,10 @@ pub unsafe extern "C" fn mpi_iallgather_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallgather(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -65,10 +65,10 @@ pub unsafe extern "C" fn mpi_iallgather_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallgather_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -99,10 +99,10 @@ pub unsafe extern "C" fn mpi_iallgatherv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallgatherv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -134,10 +134,10 @@ pub unsafe extern "C" fn mpi_iallgatherv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallgatherv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -167,8 +167,8 @@ pub unsafe extern "C" fn mpi_iallreduce_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallreduce(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -198,8 +198,8 @@ pub unsafe extern "C" fn mpi_iallreduce_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iallreduce_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -230,10 +230,10 @@ pub unsafe extern "C" fn mpi_ialltoall_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ialltoall(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -263,10 +263,10 @@ pub unsafe extern "C" fn mpi_ialltoall_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ialltoall_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -298,11 +298,11 @@ pub unsafe extern "C" fn mpi_ialltoallv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ialltoallv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -335,11 +335,11 @@ pub unsafe extern "C" fn mpi_ialltoallv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ialltoallv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -377,11 +377,11 @@ pub unsafe extern "C" fn mpi_ialltoallw_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::peers(handle(comm), false));
         let mut request_there = 0;
         let code = c::MPI_Ialltoallw(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -419,11 +419,11 @@ pub unsafe extern "C" fn mpi_ialltoallw_c_f08_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::peers(handle(comm), false));
         let mut request_there = 0;
         let code = c::MPI_Ialltoallw_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -470,7 +470,7 @@ pub unsafe extern "C" fn mpi_ibcast_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ibcast(
-            buffer(buffer),
+            sentinel::buffer(buffer),
             int(count),
             handle(datatype),
             int(root),
@@ -499,7 +499,7 @@ pub unsafe extern "C" fn mpi_ibcast_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ibcast_c(
-            buffer(buffer),
+            sentinel::buffer(buffer),
             long(count),
             handle(datatype),
             int(root),
@@ -529,8 +529,8 @@ pub unsafe extern "C" fn mpi_iexscan_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iexscan(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -560,8 +560,8 @@ pub unsafe extern "C" fn mpi_iexscan_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iexscan_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -593,10 +593,10 @@ pub unsafe extern "C" fn mpi_igather_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Igather(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -628,10 +628,10 @@ pub unsafe extern "C" fn mpi_igather_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Igather_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),
@@ -664,10 +664,10 @@ pub unsafe extern "C" fn mpi_igatherv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Igatherv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -701,10 +701,10 @@ pub unsafe extern "C" fn mpi_igatherv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Igatherv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -736,8 +736,8 @@ pub unsafe extern "C" fn mpi_ireduce_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -769,8 +769,8 @@ pub unsafe extern "C" fn mpi_ireduce_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -801,8 +801,8 @@ pub unsafe extern "C" fn mpi_ireduce_scatter_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce_scatter(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             handle(datatype),
             handle(op),
@@ -832,8 +832,8 @@ pub unsafe extern "C" fn mpi_ireduce_scatter_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce_scatter_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             handle(datatype),
             handle(op),
@@ -863,8 +863,8 @@ pub unsafe extern "C" fn mpi_ireduce_scatter_block_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce_scatter_block(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(datatype),
             handle(op),
@@ -894,8 +894,8 @@ pub unsafe extern "C" fn mpi_ireduce_scatter_block_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ireduce_scatter_block_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(datatype),
             handle(op),
@@ -925,8 +925,8 @@ pub unsafe extern "C" fn mpi_iscan_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscan(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -956,8 +956,8 @@ pub unsafe extern "C" fn mpi_iscan_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscan_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -989,10 +989,10 @@ pub unsafe extern "C" fn mpi_iscatter_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscatter(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -1024,10 +1024,10 @@ pub unsafe extern "C" fn mpi_iscatter_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscatter_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),
@@ -1060,11 +1060,11 @@ pub unsafe extern "C" fn mpi_iscatterv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscatterv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             displs,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -1097,11 +1097,11 @@ pub unsafe extern "C" fn mpi_iscatterv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Iscatterv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             displs,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -33,10 +33,10 @@ pub unsafe extern "C" fn mpi_allgather_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allgather_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -68,10 +68,10 @@ pub unsafe extern "C" fn mpi_allgather_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allgather_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -104,10 +104,10 @@ pub unsafe extern "C" fn mpi_allgatherv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allgatherv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -141,10 +141,10 @@ pub unsafe extern "C" fn mpi_allgatherv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allgatherv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -176,8 +176,8 @@ pub unsafe extern "C" fn mpi_allreduce_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allreduce_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -209,8 +209,8 @@ pub unsafe extern "C" fn mpi_allreduce_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Allreduce_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -243,10 +243,10 @@ pub unsafe extern "C" fn mpi_alltoall_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Alltoall_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -278,10 +278,10 @@ pub unsafe extern "C" fn mpi_alltoall_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Alltoall_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -315,11 +315,11 @@ pub unsafe extern "C" fn mpi_alltoallv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Alltoallv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -354,11 +354,11 @@ pub unsafe extern "C" fn mpi_alltoallv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Alltoallv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -398,11 +398,11 @@ pub unsafe extern "C" fn mpi_alltoallw_init_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::peers(handle(comm), false));
         let mut request_there = 0;
         let code = c::MPI_Alltoallw_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -442,11 +442,11 @@ pub unsafe extern "C" fn mpi_alltoallw_init_c_f08_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::peers(handle(comm), false));
         let mut request_there = 0;
         let code = c::MPI_Alltoallw_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -496,7 +496,7 @@ pub unsafe extern "C" fn mpi_bcast_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Bcast_init(
-            buffer(buffer),
+            sentinel::buffer(buffer),
             int(count),
             handle(datatype),
             int(root),
@@ -527,7 +527,7 @@ pub unsafe extern "C" fn mpi_bcast_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Bcast_init_c(
-            buffer(buffer),
+            sentinel::buffer(buffer),
             long(count),
             handle(datatype),
             int(root),
@@ -559,8 +559,8 @@ pub unsafe extern "C" fn mpi_exscan_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Exscan_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -592,8 +592,8 @@ pub unsafe extern "C" fn mpi_exscan_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Exscan_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -627,10 +627,10 @@ pub unsafe extern "C" fn mpi_gather_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Gather_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -664,10 +664,10 @@ pub unsafe extern "C" fn mpi_gather_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Gather_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),
@@ -702,10 +702,10 @@ pub unsafe extern "C" fn mpi_gatherv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Gatherv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -741,10 +741,10 @@ pub unsafe extern "C" fn mpi_gatherv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Gatherv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -778,8 +778,8 @@ pub unsafe extern "C" fn mpi_reduce_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -813,8 +813,8 @@ pub unsafe extern "C" fn mpi_reduce_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -847,8 +847,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_block_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_scatter_block_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(datatype),
             handle(op),
@@ -880,8 +880,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_block_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_scatter_block_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(datatype),
             handle(op),
@@ -913,8 +913,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_scatter_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             handle(datatype),
             handle(op),
@@ -946,8 +946,8 @@ pub unsafe extern "C" fn mpi_reduce_scatter_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Reduce_scatter_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             handle(datatype),
             handle(op),
@@ -979,8 +979,8 @@ pub unsafe extern "C" fn mpi_scan_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scan_init(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             int(count),
             handle(datatype),
             handle(op),
@@ -1012,8 +1012,8 @@ pub unsafe extern "C" fn mpi_scan_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scan_init_c(
-            buffer(sendbuf),
-            buffer(recvbuf),
+            sentinel::buffer(sendbuf),
+            sentinel::buffer(recvbuf),
             long(count),
             handle(datatype),
             handle(op),
@@ -1047,10 +1047,10 @@ pub unsafe extern "C" fn mpi_scatter_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scatter_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -1084,10 +1084,10 @@ pub unsafe extern "C" fn mpi_scatter_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scatter_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),
@@ -1122,11 +1122,11 @@ pub unsafe extern "C" fn mpi_scatterv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scatterv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             displs,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(root),
@@ -1161,11 +1161,11 @@ pub unsafe extern "C" fn mpi_scatterv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Scatterv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             displs,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(root),

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -38,7 +38,10 @@ pub unsafe extern "C" fn mpi_get_address_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Get_address(buffer(location), address));
+        finish(
+            ierror,
+            c::MPI_Get_address(sentinel::buffer(location), address),
+        );
     }
 }
 also!(mpi_get_address_: pmpi_get_address_ mpi_get_address_f08_ pmpi_get_address_f08_);
@@ -59,10 +62,10 @@ pub unsafe extern "C" fn mpi_pack_(
         finish(
             ierror,
             c::MPI_Pack(
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 int(incount),
                 handle(datatype),
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 int(outsize),
                 position,
                 handle(comm),
@@ -88,10 +91,10 @@ pub unsafe extern "C" fn mpi_pack_c_f08_(
         finish(
             ierror,
             c::MPI_Pack_c(
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 long(incount),
                 handle(datatype),
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 long(outsize),
                 position,
                 handle(comm),
@@ -120,10 +123,10 @@ pub unsafe extern "C" fn mpi_pack_external_(
             ierror,
             c::MPI_Pack_external(
                 datarep_text.pointer(),
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 int(incount),
                 handle(datatype),
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 aint(outsize),
                 position,
             ),
@@ -151,10 +154,10 @@ pub unsafe extern "C" fn mpi_pack_external_c_f08_(
             ierror,
             c::MPI_Pack_external_c(
                 datarep_text.pointer(),
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 long(incount),
                 handle(datatype),
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 long(outsize),
                 position,
             ),
@@ -1171,10 +1174,10 @@ pub unsafe extern "C" fn mpi_unpack_(
         finish(
             ierror,
             c::MPI_Unpack(
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 int(insize),
                 position,
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 int(outcount),
                 handle(datatype),
                 handle(comm),
@@ -1200,10 +1203,10 @@ pub unsafe extern "C" fn mpi_unpack_c_f08_(
         finish(
             ierror,
             c::MPI_Unpack_c(
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 long(insize),
                 position,
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 long(outcount),
                 handle(datatype),
                 handle(comm),
@@ -1232,10 +1235,10 @@ pub unsafe extern "C" fn mpi_unpack_external_(
             ierror,
             c::MPI_Unpack_external(
                 datarep_text.pointer(),
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 aint(insize),
                 position,
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 int(outcount),
                 handle(datatype),
             ),
@@ -1263,10 +1266,10 @@ pub unsafe extern "C" fn mpi_unpack_external_c_f08_(
             ierror,
             c::MPI_Unpack_external_c(
                 datarep_text.pointer(),
-                buffer(inbuf),
+                sentinel::buffer(inbuf),
                 long(insize),
                 position,
-                buffer(outbuf),
+                sentinel::buffer(outbuf),
                 long(outcount),
                 handle(datatype),
             ),

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -280,7 +280,7 @@ pub unsafe extern "C" fn mpi_file_iread_(
         let mut request_there = 0;
         let code = c::MPI_File_iread(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -307,7 +307,7 @@ pub unsafe extern "C" fn mpi_file_iread_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iread_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -334,7 +334,7 @@ pub unsafe extern "C" fn mpi_file_iread_all_(
         let mut request_there = 0;
         let code = c::MPI_File_iread_all(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -361,7 +361,7 @@ pub unsafe extern "C" fn mpi_file_iread_all_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iread_all_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -390,7 +390,7 @@ pub unsafe extern "C" fn mpi_file_iread_at_(
         let code = c::MPI_File_iread_at(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -419,7 +419,7 @@ pub unsafe extern "C" fn mpi_file_iread_at_c_f08_(
         let code = c::MPI_File_iread_at_c(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -448,7 +448,7 @@ pub unsafe extern "C" fn mpi_file_iread_at_all_(
         let code = c::MPI_File_iread_at_all(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -477,7 +477,7 @@ pub unsafe extern "C" fn mpi_file_iread_at_all_c_f08_(
         let code = c::MPI_File_iread_at_all_c(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -504,7 +504,7 @@ pub unsafe extern "C" fn mpi_file_iread_shared_(
         let mut request_there = 0;
         let code = c::MPI_File_iread_shared(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -531,7 +531,7 @@ pub unsafe extern "C" fn mpi_file_iread_shared_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iread_shared_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -558,7 +558,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -585,7 +585,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -612,7 +612,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_all_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite_all(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -639,7 +639,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_all_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite_all_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -668,7 +668,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_at_(
         let code = c::MPI_File_iwrite_at(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -697,7 +697,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_at_c_f08_(
         let code = c::MPI_File_iwrite_at_c(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -726,7 +726,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_at_all_(
         let code = c::MPI_File_iwrite_at_all(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -755,7 +755,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_at_all_c_f08_(
         let code = c::MPI_File_iwrite_at_all_c(
             handle(fh),
             long(offset),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -782,7 +782,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_shared_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite_shared(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut request_there,
@@ -809,7 +809,7 @@ pub unsafe extern "C" fn mpi_file_iwrite_shared_c_f08_(
         let mut request_there = 0;
         let code = c::MPI_File_iwrite_shared_c(
             handle(fh),
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut request_there,
@@ -879,10 +879,10 @@ pub unsafe extern "C" fn mpi_file_read_(
             ierror,
             c::MPI_File_read(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -904,10 +904,10 @@ pub unsafe extern "C" fn mpi_file_read_c_f08_(
             ierror,
             c::MPI_File_read_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -929,10 +929,10 @@ pub unsafe extern "C" fn mpi_file_read_all_(
             ierror,
             c::MPI_File_read_all(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -954,10 +954,10 @@ pub unsafe extern "C" fn mpi_file_read_all_c_f08_(
             ierror,
             c::MPI_File_read_all_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -976,7 +976,12 @@ pub unsafe extern "C" fn mpi_file_read_all_begin_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_all_begin(handle(fh), buffer(buf), int(count), handle(datatype)),
+            c::MPI_File_read_all_begin(
+                handle(fh),
+                sentinel::buffer(buf),
+                int(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -994,7 +999,12 @@ pub unsafe extern "C" fn mpi_file_read_all_begin_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_all_begin_c(handle(fh), buffer(buf), long(count), handle(datatype)),
+            c::MPI_File_read_all_begin_c(
+                handle(fh),
+                sentinel::buffer(buf),
+                long(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -1011,7 +1021,7 @@ pub unsafe extern "C" fn mpi_file_read_all_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_all_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_read_all_end(handle(fh), sentinel::buffer(buf), sentinel::status(status)),
         );
     }
 }
@@ -1034,10 +1044,10 @@ pub unsafe extern "C" fn mpi_file_read_at_(
             c::MPI_File_read_at(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1061,10 +1071,10 @@ pub unsafe extern "C" fn mpi_file_read_at_c_f08_(
             c::MPI_File_read_at_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1088,10 +1098,10 @@ pub unsafe extern "C" fn mpi_file_read_at_all_(
             c::MPI_File_read_at_all(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1115,10 +1125,10 @@ pub unsafe extern "C" fn mpi_file_read_at_all_c_f08_(
             c::MPI_File_read_at_all_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1141,7 +1151,7 @@ pub unsafe extern "C" fn mpi_file_read_at_all_begin_(
             c::MPI_File_read_at_all_begin(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
             ),
@@ -1166,7 +1176,7 @@ pub unsafe extern "C" fn mpi_file_read_at_all_begin_c_f08_(
             c::MPI_File_read_at_all_begin_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
             ),
@@ -1186,7 +1196,11 @@ pub unsafe extern "C" fn mpi_file_read_at_all_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_at_all_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_read_at_all_end(
+                handle(fh),
+                sentinel::buffer(buf),
+                sentinel::status(status),
+            ),
         );
     }
 }
@@ -1207,10 +1221,10 @@ pub unsafe extern "C" fn mpi_file_read_ordered_(
             ierror,
             c::MPI_File_read_ordered(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1232,10 +1246,10 @@ pub unsafe extern "C" fn mpi_file_read_ordered_c_f08_(
             ierror,
             c::MPI_File_read_ordered_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1254,7 +1268,12 @@ pub unsafe extern "C" fn mpi_file_read_ordered_begin_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_ordered_begin(handle(fh), buffer(buf), int(count), handle(datatype)),
+            c::MPI_File_read_ordered_begin(
+                handle(fh),
+                sentinel::buffer(buf),
+                int(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -1274,7 +1293,7 @@ pub unsafe extern "C" fn mpi_file_read_ordered_begin_c_f08_(
             ierror,
             c::MPI_File_read_ordered_begin_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
             ),
@@ -1294,7 +1313,11 @@ pub unsafe extern "C" fn mpi_file_read_ordered_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_read_ordered_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_read_ordered_end(
+                handle(fh),
+                sentinel::buffer(buf),
+                sentinel::status(status),
+            ),
         );
     }
 }
@@ -1315,10 +1338,10 @@ pub unsafe extern "C" fn mpi_file_read_shared_(
             ierror,
             c::MPI_File_read_shared(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1340,10 +1363,10 @@ pub unsafe extern "C" fn mpi_file_read_shared_c_f08_(
             ierror,
             c::MPI_File_read_shared_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1495,10 +1518,10 @@ pub unsafe extern "C" fn mpi_file_write_(
             ierror,
             c::MPI_File_write(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1520,10 +1543,10 @@ pub unsafe extern "C" fn mpi_file_write_c_f08_(
             ierror,
             c::MPI_File_write_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1545,10 +1568,10 @@ pub unsafe extern "C" fn mpi_file_write_all_(
             ierror,
             c::MPI_File_write_all(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1570,10 +1593,10 @@ pub unsafe extern "C" fn mpi_file_write_all_c_f08_(
             ierror,
             c::MPI_File_write_all_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1592,7 +1615,12 @@ pub unsafe extern "C" fn mpi_file_write_all_begin_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_all_begin(handle(fh), buffer(buf), int(count), handle(datatype)),
+            c::MPI_File_write_all_begin(
+                handle(fh),
+                sentinel::buffer(buf),
+                int(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -1610,7 +1638,12 @@ pub unsafe extern "C" fn mpi_file_write_all_begin_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_all_begin_c(handle(fh), buffer(buf), long(count), handle(datatype)),
+            c::MPI_File_write_all_begin_c(
+                handle(fh),
+                sentinel::buffer(buf),
+                long(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -1627,7 +1660,7 @@ pub unsafe extern "C" fn mpi_file_write_all_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_all_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_write_all_end(handle(fh), sentinel::buffer(buf), sentinel::status(status)),
         );
     }
 }
@@ -1650,10 +1683,10 @@ pub unsafe extern "C" fn mpi_file_write_at_(
             c::MPI_File_write_at(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1677,10 +1710,10 @@ pub unsafe extern "C" fn mpi_file_write_at_c_f08_(
             c::MPI_File_write_at_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1704,10 +1737,10 @@ pub unsafe extern "C" fn mpi_file_write_at_all_(
             c::MPI_File_write_at_all(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1731,10 +1764,10 @@ pub unsafe extern "C" fn mpi_file_write_at_all_c_f08_(
             c::MPI_File_write_at_all_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1757,7 +1790,7 @@ pub unsafe extern "C" fn mpi_file_write_at_all_begin_(
             c::MPI_File_write_at_all_begin(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
             ),
@@ -1782,7 +1815,7 @@ pub unsafe extern "C" fn mpi_file_write_at_all_begin_c_f08_(
             c::MPI_File_write_at_all_begin_c(
                 handle(fh),
                 long(offset),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
             ),
@@ -1802,7 +1835,11 @@ pub unsafe extern "C" fn mpi_file_write_at_all_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_at_all_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_write_at_all_end(
+                handle(fh),
+                sentinel::buffer(buf),
+                sentinel::status(status),
+            ),
         );
     }
 }
@@ -1823,10 +1860,10 @@ pub unsafe extern "C" fn mpi_file_write_ordered_(
             ierror,
             c::MPI_File_write_ordered(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1848,10 +1885,10 @@ pub unsafe extern "C" fn mpi_file_write_ordered_c_f08_(
             ierror,
             c::MPI_File_write_ordered_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1870,7 +1907,12 @@ pub unsafe extern "C" fn mpi_file_write_ordered_begin_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_ordered_begin(handle(fh), buffer(buf), int(count), handle(datatype)),
+            c::MPI_File_write_ordered_begin(
+                handle(fh),
+                sentinel::buffer(buf),
+                int(count),
+                handle(datatype),
+            ),
         );
     }
 }
@@ -1890,7 +1932,7 @@ pub unsafe extern "C" fn mpi_file_write_ordered_begin_c_f08_(
             ierror,
             c::MPI_File_write_ordered_begin_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
             ),
@@ -1910,7 +1952,11 @@ pub unsafe extern "C" fn mpi_file_write_ordered_end_(
     unsafe {
         finish(
             ierror,
-            c::MPI_File_write_ordered_end(handle(fh), buffer(buf), status(status)),
+            c::MPI_File_write_ordered_end(
+                handle(fh),
+                sentinel::buffer(buf),
+                sentinel::status(status),
+            ),
         );
     }
 }
@@ -1931,10 +1977,10 @@ pub unsafe extern "C" fn mpi_file_write_shared_(
             ierror,
             c::MPI_File_write_shared(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1956,10 +2002,10 @@ pub unsafe extern "C" fn mpi_file_write_shared_c_f08_(
             ierror,
             c::MPI_File_write_shared_c(
                 handle(fh),
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -34,7 +34,7 @@ also!(mpi_alloc_mem_: pmpi_alloc_mem_ mpi_alloc_mem_f08_ pmpi_alloc_mem_f08_);
 pub unsafe extern "C" fn mpi_free_mem_(base: *mut c_void, ierror: *mut c_int) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Free_mem(buffer(base)));
+        finish(ierror, c::MPI_Free_mem(sentinel::buffer(base)));
     }
 }
 also!(mpi_free_mem_: pmpi_free_mem_ mpi_free_mem_f08_ pmpi_free_mem_f08_);

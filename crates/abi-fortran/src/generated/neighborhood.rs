@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -32,10 +32,10 @@ pub unsafe extern "C" fn mpi_ineighbor_allgather_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_allgather(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -65,10 +65,10 @@ pub unsafe extern "C" fn mpi_ineighbor_allgather_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_allgather_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -99,10 +99,10 @@ pub unsafe extern "C" fn mpi_ineighbor_allgatherv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_allgatherv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -134,10 +134,10 @@ pub unsafe extern "C" fn mpi_ineighbor_allgatherv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_allgatherv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -168,10 +168,10 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoall_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoall(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -201,10 +201,10 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoall_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoall_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -236,11 +236,11 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoallv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoallv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -273,11 +273,11 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoallv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoallv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -312,11 +312,11 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoallw_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::incoming(handle(comm)));
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoallw(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -351,11 +351,11 @@ pub unsafe extern "C" fn mpi_ineighbor_alltoallw_c_f08_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::incoming(handle(comm)));
         let mut request_there = 0;
         let code = c::MPI_Ineighbor_alltoallw_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -386,10 +386,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgather_(
         finish(
             ierror,
             c::MPI_Neighbor_allgather(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -415,10 +415,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgather_c_f08_(
         finish(
             ierror,
             c::MPI_Neighbor_allgather_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -445,10 +445,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgather_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_allgather_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -480,10 +480,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgather_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_allgather_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -515,10 +515,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgatherv_(
         finish(
             ierror,
             c::MPI_Neighbor_allgatherv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -546,10 +546,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgatherv_c_f08_(
         finish(
             ierror,
             c::MPI_Neighbor_allgatherv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 displs,
                 handle(recvtype),
@@ -578,10 +578,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgatherv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_allgatherv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -615,10 +615,10 @@ pub unsafe extern "C" fn mpi_neighbor_allgatherv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_allgatherv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             displs,
             handle(recvtype),
@@ -650,10 +650,10 @@ pub unsafe extern "C" fn mpi_neighbor_alltoall_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoall(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -679,10 +679,10 @@ pub unsafe extern "C" fn mpi_neighbor_alltoall_c_f08_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoall_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 handle(comm),
@@ -709,10 +709,10 @@ pub unsafe extern "C" fn mpi_neighbor_alltoall_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoall_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             handle(comm),
@@ -744,10 +744,10 @@ pub unsafe extern "C" fn mpi_neighbor_alltoall_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoall_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             handle(comm),
@@ -780,11 +780,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallv_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoallv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 handle(recvtype),
@@ -813,11 +813,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallv_c_f08_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoallv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 handle(sendtype),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 handle(recvtype),
@@ -847,11 +847,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoallv_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -886,11 +886,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoallv_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             handle(sendtype),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             handle(recvtype),
@@ -926,11 +926,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallw_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoallw(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 sendtypes_there.place(),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 recvtypes_there.place(),
@@ -961,11 +961,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallw_c_f08_(
         finish(
             ierror,
             c::MPI_Neighbor_alltoallw_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 sendcounts,
                 sdispls,
                 sendtypes_there.place(),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 recvcounts,
                 rdispls,
                 recvtypes_there.place(),
@@ -997,11 +997,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallw_init_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::incoming(handle(comm)));
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoallw_init(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),
@@ -1038,11 +1038,11 @@ pub unsafe extern "C" fn mpi_neighbor_alltoallw_init_c_f08_(
         let mut recvtypes_there = array::handles(recvtypes, neighbors::incoming(handle(comm)));
         let mut request_there = 0;
         let code = c::MPI_Neighbor_alltoallw_init_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             sendcounts,
             sdispls,
             sendtypes_there.place(),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             recvcounts,
             rdispls,
             recvtypes_there.place(),

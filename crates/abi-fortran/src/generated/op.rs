@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -96,8 +96,8 @@ pub unsafe extern "C" fn mpi_reduce_local_(
         finish(
             ierror,
             c::MPI_Reduce_local(
-                buffer(inbuf),
-                buffer(inoutbuf),
+                sentinel::buffer(inbuf),
+                sentinel::buffer(inoutbuf),
                 int(count),
                 handle(datatype),
                 handle(op),
@@ -121,8 +121,8 @@ pub unsafe extern "C" fn mpi_reduce_local_c_f08_(
         finish(
             ierror,
             c::MPI_Reduce_local_c(
-                buffer(inbuf),
-                buffer(inoutbuf),
+                sentinel::buffer(inbuf),
+                sentinel::buffer(inoutbuf),
                 long(count),
                 handle(datatype),
                 handle(op),

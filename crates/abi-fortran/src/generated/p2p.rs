@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -31,7 +31,7 @@ pub unsafe extern "C" fn mpi_bsend_(
         finish(
             ierror,
             c::MPI_Bsend(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(dest),
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn mpi_bsend_c_f08_(
         finish(
             ierror,
             c::MPI_Bsend_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(dest),
@@ -85,7 +85,7 @@ pub unsafe extern "C" fn mpi_bsend_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Bsend_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn mpi_bsend_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Bsend_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -147,7 +147,7 @@ pub unsafe extern "C" fn mpi_ibsend_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ibsend(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -178,7 +178,7 @@ pub unsafe extern "C" fn mpi_ibsend_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ibsend_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -214,7 +214,7 @@ pub unsafe extern "C" fn mpi_improbe_(
             handle(comm),
             &mut flag_there,
             &mut message_there,
-            status(status),
+            sentinel::status(status),
         );
         logical::store(flag, flag_there);
         if code == 0 {
@@ -239,7 +239,7 @@ pub unsafe extern "C" fn mpi_imrecv_(
         let mut message_there = handle(message);
         let mut request_there = 0;
         let code = c::MPI_Imrecv(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut message_there,
@@ -268,7 +268,7 @@ pub unsafe extern "C" fn mpi_imrecv_c_f08_(
         let mut message_there = handle(message);
         let mut request_there = 0;
         let code = c::MPI_Imrecv_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut message_there,
@@ -300,7 +300,7 @@ pub unsafe extern "C" fn mpi_iprobe_(
             int(tag),
             handle(comm),
             &mut flag_there,
-            status(status),
+            sentinel::status(status),
         );
         logical::store(flag, flag_there);
         finish(ierror, code);
@@ -323,7 +323,7 @@ pub unsafe extern "C" fn mpi_irecv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Irecv(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(source),
@@ -354,7 +354,7 @@ pub unsafe extern "C" fn mpi_irecv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Irecv_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(source),
@@ -385,7 +385,7 @@ pub unsafe extern "C" fn mpi_irsend_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Irsend(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -416,7 +416,7 @@ pub unsafe extern "C" fn mpi_irsend_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Irsend_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -447,7 +447,7 @@ pub unsafe extern "C" fn mpi_isend_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isend(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -478,7 +478,7 @@ pub unsafe extern "C" fn mpi_isend_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isend_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -514,12 +514,12 @@ pub unsafe extern "C" fn mpi_isendrecv_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isendrecv(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             int(sendcount),
             handle(sendtype),
             int(dest),
             int(sendtag),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             int(recvcount),
             handle(recvtype),
             int(source),
@@ -555,12 +555,12 @@ pub unsafe extern "C" fn mpi_isendrecv_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isendrecv_c(
-            buffer(sendbuf),
+            sentinel::buffer(sendbuf),
             long(sendcount),
             handle(sendtype),
             int(dest),
             int(sendtag),
-            buffer(recvbuf),
+            sentinel::buffer(recvbuf),
             long(recvcount),
             handle(recvtype),
             int(source),
@@ -593,7 +593,7 @@ pub unsafe extern "C" fn mpi_isendrecv_replace_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isendrecv_replace(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -628,7 +628,7 @@ pub unsafe extern "C" fn mpi_isendrecv_replace_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Isendrecv_replace_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -661,7 +661,7 @@ pub unsafe extern "C" fn mpi_issend_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Issend(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -692,7 +692,7 @@ pub unsafe extern "C" fn mpi_issend_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Issend_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -725,7 +725,7 @@ pub unsafe extern "C" fn mpi_mprobe_(
             int(tag),
             handle(comm),
             &mut message_there,
-            status(status),
+            sentinel::status(status),
         );
         if code == 0 {
             store_handle(message, message_there);
@@ -748,11 +748,11 @@ pub unsafe extern "C" fn mpi_mrecv_(
     unsafe {
         let mut message_there = handle(message);
         let code = c::MPI_Mrecv(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             &mut message_there,
-            status(status),
+            sentinel::status(status),
         );
         store_handle(message, message_there);
         finish(ierror, code);
@@ -773,11 +773,11 @@ pub unsafe extern "C" fn mpi_mrecv_c_f08_(
     unsafe {
         let mut message_there = handle(message);
         let code = c::MPI_Mrecv_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             &mut message_there,
-            status(status),
+            sentinel::status(status),
         );
         store_handle(message, message_there);
         finish(ierror, code);
@@ -797,7 +797,12 @@ pub unsafe extern "C" fn mpi_probe_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Probe(int(source), int(tag), handle(comm), status(status)),
+            c::MPI_Probe(
+                int(source),
+                int(tag),
+                handle(comm),
+                sentinel::status(status),
+            ),
         );
     }
 }
@@ -819,13 +824,13 @@ pub unsafe extern "C" fn mpi_recv_(
         finish(
             ierror,
             c::MPI_Recv(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(source),
                 int(tag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -848,13 +853,13 @@ pub unsafe extern "C" fn mpi_recv_c_f08_(
         finish(
             ierror,
             c::MPI_Recv_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(source),
                 int(tag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -876,7 +881,7 @@ pub unsafe extern "C" fn mpi_recv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Recv_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(source),
@@ -907,7 +912,7 @@ pub unsafe extern "C" fn mpi_recv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Recv_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(source),
@@ -938,7 +943,7 @@ pub unsafe extern "C" fn mpi_rsend_(
         finish(
             ierror,
             c::MPI_Rsend(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(dest),
@@ -965,7 +970,7 @@ pub unsafe extern "C" fn mpi_rsend_c_f08_(
         finish(
             ierror,
             c::MPI_Rsend_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(dest),
@@ -992,7 +997,7 @@ pub unsafe extern "C" fn mpi_rsend_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rsend_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -1023,7 +1028,7 @@ pub unsafe extern "C" fn mpi_rsend_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rsend_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -1054,7 +1059,7 @@ pub unsafe extern "C" fn mpi_send_(
         finish(
             ierror,
             c::MPI_Send(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(dest),
@@ -1081,7 +1086,7 @@ pub unsafe extern "C" fn mpi_send_c_f08_(
         finish(
             ierror,
             c::MPI_Send_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(dest),
@@ -1108,7 +1113,7 @@ pub unsafe extern "C" fn mpi_send_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Send_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -1139,7 +1144,7 @@ pub unsafe extern "C" fn mpi_send_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Send_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),
@@ -1176,18 +1181,18 @@ pub unsafe extern "C" fn mpi_sendrecv_(
         finish(
             ierror,
             c::MPI_Sendrecv(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 int(sendcount),
                 handle(sendtype),
                 int(dest),
                 int(sendtag),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 int(recvcount),
                 handle(recvtype),
                 int(source),
                 int(recvtag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1215,18 +1220,18 @@ pub unsafe extern "C" fn mpi_sendrecv_c_f08_(
         finish(
             ierror,
             c::MPI_Sendrecv_c(
-                buffer(sendbuf),
+                sentinel::buffer(sendbuf),
                 long(sendcount),
                 handle(sendtype),
                 int(dest),
                 int(sendtag),
-                buffer(recvbuf),
+                sentinel::buffer(recvbuf),
                 long(recvcount),
                 handle(recvtype),
                 int(source),
                 int(recvtag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1251,7 +1256,7 @@ pub unsafe extern "C" fn mpi_sendrecv_replace_(
         finish(
             ierror,
             c::MPI_Sendrecv_replace(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(dest),
@@ -1259,7 +1264,7 @@ pub unsafe extern "C" fn mpi_sendrecv_replace_(
                 int(source),
                 int(recvtag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1284,7 +1289,7 @@ pub unsafe extern "C" fn mpi_sendrecv_replace_c_f08_(
         finish(
             ierror,
             c::MPI_Sendrecv_replace_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(dest),
@@ -1292,7 +1297,7 @@ pub unsafe extern "C" fn mpi_sendrecv_replace_c_f08_(
                 int(source),
                 int(recvtag),
                 handle(comm),
-                status(status),
+                sentinel::status(status),
             ),
         );
     }
@@ -1314,7 +1319,7 @@ pub unsafe extern "C" fn mpi_ssend_(
         finish(
             ierror,
             c::MPI_Ssend(
-                buffer(buf),
+                sentinel::buffer(buf),
                 int(count),
                 handle(datatype),
                 int(dest),
@@ -1341,7 +1346,7 @@ pub unsafe extern "C" fn mpi_ssend_c_f08_(
         finish(
             ierror,
             c::MPI_Ssend_c(
-                buffer(buf),
+                sentinel::buffer(buf),
                 long(count),
                 handle(datatype),
                 int(dest),
@@ -1368,7 +1373,7 @@ pub unsafe extern "C" fn mpi_ssend_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ssend_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(count),
             handle(datatype),
             int(dest),
@@ -1399,7 +1404,7 @@ pub unsafe extern "C" fn mpi_ssend_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Ssend_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             long(count),
             handle(datatype),
             int(dest),

@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -97,7 +97,7 @@ pub unsafe extern "C" fn mpi_precv_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Precv_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(partitions),
             int(count),
             handle(datatype),
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn mpi_precv_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Precv_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(partitions),
             long(count),
             handle(datatype),
@@ -167,7 +167,7 @@ pub unsafe extern "C" fn mpi_psend_init_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Psend_init(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(partitions),
             int(count),
             handle(datatype),
@@ -202,7 +202,7 @@ pub unsafe extern "C" fn mpi_psend_init_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Psend_init_c(
-            buffer(buf),
+            sentinel::buffer(buf),
             int(partitions),
             long(count),
             handle(datatype),

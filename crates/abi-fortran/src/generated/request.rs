@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -37,7 +37,7 @@ pub unsafe extern "C" fn mpi_get_count_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Get_count(status(status), handle(datatype), count),
+            c::MPI_Get_count(sentinel::status(status), handle(datatype), count),
         );
     }
 }
@@ -54,7 +54,7 @@ pub unsafe extern "C" fn mpi_get_count_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Get_count_c(status(status), handle(datatype), count),
+            c::MPI_Get_count_c(sentinel::status(status), handle(datatype), count),
         );
     }
 }
@@ -71,7 +71,7 @@ pub unsafe extern "C" fn mpi_get_elements_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Get_elements(status(status), handle(datatype), count),
+            c::MPI_Get_elements(sentinel::status(status), handle(datatype), count),
         );
     }
 }
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn mpi_get_elements_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Get_elements_c(status(status), handle(datatype), count),
+            c::MPI_Get_elements_c(sentinel::status(status), handle(datatype), count),
         );
     }
 }
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn mpi_get_elements_x_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Get_elements_x(status(status), handle(datatype), count),
+            c::MPI_Get_elements_x(sentinel::status(status), handle(datatype), count),
         );
     }
 }
@@ -142,7 +142,8 @@ pub unsafe extern "C" fn mpi_request_get_status_(
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
         let mut flag_there = logical::UNSET;
-        let code = c::MPI_Request_get_status(handle(request), &mut flag_there, status(status));
+        let code =
+            c::MPI_Request_get_status(handle(request), &mut flag_there, sentinel::status(status));
         logical::store(flag, flag_there);
         finish(ierror, code);
     }
@@ -165,7 +166,7 @@ pub unsafe extern "C" fn mpi_request_get_status_all_(
             int(count),
             array_of_requests_there.place(),
             &mut flag_there,
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         logical::store(flag, flag_there);
         finish(ierror, code);
@@ -192,7 +193,7 @@ pub unsafe extern "C" fn mpi_request_get_status_any_(
             array_of_requests_there.place(),
             &mut index_there,
             &mut flag_there,
-            status(status),
+            sentinel::status(status),
         );
         array::store_index(index, index_there);
         logical::store(flag, flag_there);
@@ -218,7 +219,7 @@ pub unsafe extern "C" fn mpi_request_get_status_some_(
             array_of_requests_there.place(),
             outcount,
             array_of_indices,
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         array::from_one(code, array_of_indices, outcount);
         finish(ierror, code);
@@ -262,7 +263,10 @@ pub unsafe extern "C" fn mpi_status_get_error_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Status_get_error(status(status), err));
+        finish(
+            ierror,
+            c::MPI_Status_get_error(sentinel::status(status), err),
+        );
     }
 }
 also!(mpi_status_get_error_: pmpi_status_get_error_ mpi_status_get_error_f08_ pmpi_status_get_error_f08_);
@@ -275,7 +279,10 @@ pub unsafe extern "C" fn mpi_status_get_source_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Status_get_source(status(status), source));
+        finish(
+            ierror,
+            c::MPI_Status_get_source(sentinel::status(status), source),
+        );
     }
 }
 also!(mpi_status_get_source_: pmpi_status_get_source_ mpi_status_get_source_f08_ pmpi_status_get_source_f08_);
@@ -288,7 +295,7 @@ pub unsafe extern "C" fn mpi_status_get_tag_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Status_get_tag(status(status), tag));
+        finish(ierror, c::MPI_Status_get_tag(sentinel::status(status), tag));
     }
 }
 also!(mpi_status_get_tag_: pmpi_status_get_tag_ mpi_status_get_tag_f08_ pmpi_status_get_tag_f08_);
@@ -303,7 +310,7 @@ pub unsafe extern "C" fn mpi_status_set_cancelled_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Status_set_cancelled(status(status), logical::load(flag)),
+            c::MPI_Status_set_cancelled(sentinel::status(status), logical::load(flag)),
         );
     }
 }
@@ -320,7 +327,7 @@ pub unsafe extern "C" fn mpi_status_set_elements_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Status_set_elements(status(status), handle(datatype), int(count)),
+            c::MPI_Status_set_elements(sentinel::status(status), handle(datatype), int(count)),
         );
     }
 }
@@ -337,7 +344,7 @@ pub unsafe extern "C" fn mpi_status_set_elements_c_f08_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Status_set_elements_c(status(status), handle(datatype), long(count)),
+            c::MPI_Status_set_elements_c(sentinel::status(status), handle(datatype), long(count)),
         );
     }
 }
@@ -354,7 +361,7 @@ pub unsafe extern "C" fn mpi_status_set_elements_x_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Status_set_elements_x(status(status), handle(datatype), long(count)),
+            c::MPI_Status_set_elements_x(sentinel::status(status), handle(datatype), long(count)),
         );
     }
 }
@@ -368,7 +375,10 @@ pub unsafe extern "C" fn mpi_status_set_error_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Status_set_error(status(status), int(err)));
+        finish(
+            ierror,
+            c::MPI_Status_set_error(sentinel::status(status), int(err)),
+        );
     }
 }
 also!(mpi_status_set_error_: pmpi_status_set_error_ mpi_status_set_error_f08_ pmpi_status_set_error_f08_);
@@ -383,7 +393,7 @@ pub unsafe extern "C" fn mpi_status_set_source_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Status_set_source(status(status), int(source)),
+            c::MPI_Status_set_source(sentinel::status(status), int(source)),
         );
     }
 }
@@ -397,7 +407,10 @@ pub unsafe extern "C" fn mpi_status_set_tag_(
 ) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Status_set_tag(status(status), int(tag)));
+        finish(
+            ierror,
+            c::MPI_Status_set_tag(sentinel::status(status), int(tag)),
+        );
     }
 }
 also!(mpi_status_set_tag_: pmpi_status_set_tag_ mpi_status_set_tag_f08_ pmpi_status_set_tag_f08_);
@@ -413,7 +426,11 @@ pub unsafe extern "C" fn mpi_test_(
     unsafe {
         let mut request_there = handle(request);
         let mut flag_there = logical::UNSET;
-        let code = c::MPI_Test(&mut request_there, &mut flag_there, status(status));
+        let code = c::MPI_Test(
+            &mut request_there,
+            &mut flag_there,
+            sentinel::status(status),
+        );
         store_handle(request, request_there);
         logical::store(flag, flag_there);
         finish(ierror, code);
@@ -430,7 +447,7 @@ pub unsafe extern "C" fn mpi_test_cancelled_(
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
         let mut flag_there = logical::UNSET;
-        let code = c::MPI_Test_cancelled(status(status), &mut flag_there);
+        let code = c::MPI_Test_cancelled(sentinel::status(status), &mut flag_there);
         logical::store(flag, flag_there);
         finish(ierror, code);
     }
@@ -453,7 +470,7 @@ pub unsafe extern "C" fn mpi_testall_(
             int(count),
             array_of_requests_there.place(),
             &mut flag_there,
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         array_of_requests_there.store(array_of_requests);
         logical::store(flag, flag_there);
@@ -481,7 +498,7 @@ pub unsafe extern "C" fn mpi_testany_(
             array_of_requests_there.place(),
             &mut index_there,
             &mut flag_there,
-            status(status),
+            sentinel::status(status),
         );
         array_of_requests_there.store(array_of_requests);
         array::store_index(index, index_there);
@@ -508,7 +525,7 @@ pub unsafe extern "C" fn mpi_testsome_(
             array_of_requests_there.place(),
             outcount,
             array_of_indices,
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         array_of_requests_there.store(array_of_requests);
         array::from_one(code, array_of_indices, outcount);
@@ -522,7 +539,7 @@ pub unsafe extern "C" fn mpi_wait_(request: *mut c_int, status: *mut c_int, ierr
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
         let mut request_there = handle(request);
-        let code = c::MPI_Wait(&mut request_there, status(status));
+        let code = c::MPI_Wait(&mut request_there, sentinel::status(status));
         store_handle(request, request_there);
         finish(ierror, code);
     }
@@ -542,7 +559,7 @@ pub unsafe extern "C" fn mpi_waitall_(
         let code = c::MPI_Waitall(
             int(count),
             array_of_requests_there.place(),
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         array_of_requests_there.store(array_of_requests);
         finish(ierror, code);
@@ -566,7 +583,7 @@ pub unsafe extern "C" fn mpi_waitany_(
             int(count),
             array_of_requests_there.place(),
             &mut index_there,
-            status(status),
+            sentinel::status(status),
         );
         array_of_requests_there.store(array_of_requests);
         array::store_index(index, index_there);
@@ -592,7 +609,7 @@ pub unsafe extern "C" fn mpi_waitsome_(
             array_of_requests_there.place(),
             outcount,
             array_of_indices,
-            statuses(array_of_statuses),
+            sentinel::statuses(array_of_statuses),
         );
         array_of_requests_there.store(array_of_requests);
         array::from_one(code, array_of_indices, outcount);

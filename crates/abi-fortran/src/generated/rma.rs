@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn mpi_accumulate_(
         finish(
             ierror,
             c::MPI_Accumulate(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 int(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn mpi_accumulate_c_f08_(
         finish(
             ierror,
             c::MPI_Accumulate_c(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 long(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -98,9 +98,9 @@ pub unsafe extern "C" fn mpi_compare_and_swap_(
         finish(
             ierror,
             c::MPI_Compare_and_swap(
-                buffer(origin_addr),
-                buffer(compare_addr),
-                buffer(result_addr),
+                sentinel::buffer(origin_addr),
+                sentinel::buffer(compare_addr),
+                sentinel::buffer(result_addr),
                 handle(datatype),
                 int(target_rank),
                 aint(target_disp),
@@ -127,8 +127,8 @@ pub unsafe extern "C" fn mpi_fetch_and_op_(
         finish(
             ierror,
             c::MPI_Fetch_and_op(
-                buffer(origin_addr),
-                buffer(result_addr),
+                sentinel::buffer(origin_addr),
+                sentinel::buffer(result_addr),
                 handle(datatype),
                 int(target_rank),
                 aint(target_disp),
@@ -157,7 +157,7 @@ pub unsafe extern "C" fn mpi_get_(
         finish(
             ierror,
             c::MPI_Get(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 int(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -188,7 +188,7 @@ pub unsafe extern "C" fn mpi_get_c_f08_(
         finish(
             ierror,
             c::MPI_Get_c(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 long(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -223,10 +223,10 @@ pub unsafe extern "C" fn mpi_get_accumulate_(
         finish(
             ierror,
             c::MPI_Get_accumulate(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 int(origin_count),
                 handle(origin_datatype),
-                buffer(result_addr),
+                sentinel::buffer(result_addr),
                 int(result_count),
                 handle(result_datatype),
                 int(target_rank),
@@ -262,10 +262,10 @@ pub unsafe extern "C" fn mpi_get_accumulate_c_f08_(
         finish(
             ierror,
             c::MPI_Get_accumulate_c(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 long(origin_count),
                 handle(origin_datatype),
-                buffer(result_addr),
+                sentinel::buffer(result_addr),
                 long(result_count),
                 handle(result_datatype),
                 int(target_rank),
@@ -297,7 +297,7 @@ pub unsafe extern "C" fn mpi_put_(
         finish(
             ierror,
             c::MPI_Put(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 int(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -328,7 +328,7 @@ pub unsafe extern "C" fn mpi_put_c_f08_(
         finish(
             ierror,
             c::MPI_Put_c(
-                buffer(origin_addr),
+                sentinel::buffer(origin_addr),
                 long(origin_count),
                 handle(origin_datatype),
                 int(target_rank),
@@ -360,7 +360,7 @@ pub unsafe extern "C" fn mpi_raccumulate_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Raccumulate(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             int(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -397,7 +397,7 @@ pub unsafe extern "C" fn mpi_raccumulate_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Raccumulate_c(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             long(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -433,7 +433,7 @@ pub unsafe extern "C" fn mpi_rget_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rget(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             int(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -468,7 +468,7 @@ pub unsafe extern "C" fn mpi_rget_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rget_c(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             long(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -507,10 +507,10 @@ pub unsafe extern "C" fn mpi_rget_accumulate_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rget_accumulate(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             int(origin_count),
             handle(origin_datatype),
-            buffer(result_addr),
+            sentinel::buffer(result_addr),
             int(result_count),
             handle(result_datatype),
             int(target_rank),
@@ -550,10 +550,10 @@ pub unsafe extern "C" fn mpi_rget_accumulate_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rget_accumulate_c(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             long(origin_count),
             handle(origin_datatype),
-            buffer(result_addr),
+            sentinel::buffer(result_addr),
             long(result_count),
             handle(result_datatype),
             int(target_rank),
@@ -589,7 +589,7 @@ pub unsafe extern "C" fn mpi_rput_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rput(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             int(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -624,7 +624,7 @@ pub unsafe extern "C" fn mpi_rput_c_f08_(
     unsafe {
         let mut request_there = 0;
         let code = c::MPI_Rput_c(
-            buffer(origin_addr),
+            sentinel::buffer(origin_addr),
             long(origin_count),
             handle(origin_datatype),
             int(target_rank),
@@ -769,7 +769,7 @@ pub unsafe extern "C" fn mpi_win_attach_(
     unsafe {
         finish(
             ierror,
-            c::MPI_Win_attach(handle(win), buffer(base), aint(size)),
+            c::MPI_Win_attach(handle(win), sentinel::buffer(base), aint(size)),
         );
     }
 }
@@ -798,7 +798,7 @@ pub unsafe extern "C" fn mpi_win_create_(
     unsafe {
         let mut win_there = 0;
         let code = c::MPI_Win_create(
-            buffer(base),
+            sentinel::buffer(base),
             aint(size),
             int(disp_unit),
             handle(info),
@@ -827,7 +827,7 @@ pub unsafe extern "C" fn mpi_win_create_c_f08_(
     unsafe {
         let mut win_there = 0;
         let code = c::MPI_Win_create_c(
-            buffer(base),
+            sentinel::buffer(base),
             aint(size),
             aint(disp_unit),
             handle(info),
@@ -865,7 +865,10 @@ also!(mpi_win_create_dynamic_: pmpi_win_create_dynamic_ mpi_win_create_dynamic_f
 pub unsafe extern "C" fn mpi_win_detach_(win: *const c_int, base: *mut c_void, ierror: *mut c_int) {
     // SAFETY: the program passes the addresses of arguments as Fortran's binding declares them.
     unsafe {
-        finish(ierror, c::MPI_Win_detach(handle(win), buffer(base)));
+        finish(
+            ierror,
+            c::MPI_Win_detach(handle(win), sentinel::buffer(base)),
+        );
     }
 }
 also!(mpi_win_detach_: pmpi_win_detach_ mpi_win_detach_f08_ pmpi_win_detach_f08_);

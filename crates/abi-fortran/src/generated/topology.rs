@@ -13,7 +13,7 @@ use crate::data::{aint, handle, int, long, store_handle};
 use crate::error::finish;
 use crate::logical;
 use crate::neighbors;
-use crate::sentinel::{buffer, error_codes, status, statuses, weights};
+use crate::sentinel;
 use crate::text::{self, Text};
 
 #[unsafe(no_mangle)]
@@ -207,7 +207,7 @@ pub unsafe extern "C" fn mpi_dist_graph_create_(
             sources,
             degrees,
             destinations,
-            weights(weights),
+            sentinel::weights(weights),
             handle(info),
             logical::load(reorder),
             &mut comm_dist_graph_there,
@@ -241,10 +241,10 @@ pub unsafe extern "C" fn mpi_dist_graph_create_adjacent_(
             handle(comm_old),
             int(indegree),
             sources,
-            weights(sourceweights),
+            sentinel::weights(sourceweights),
             int(outdegree),
             destinations,
-            weights(destweights),
+            sentinel::weights(destweights),
             handle(info),
             logical::load(reorder),
             &mut comm_dist_graph_there,
@@ -276,10 +276,10 @@ pub unsafe extern "C" fn mpi_dist_graph_neighbors_(
                 handle(comm),
                 int(maxindegree),
                 sources,
-                weights(sourceweights),
+                sentinel::weights(sourceweights),
                 int(maxoutdegree),
                 destinations,
-                weights(destweights),
+                sentinel::weights(destweights),
             ),
         );
     }

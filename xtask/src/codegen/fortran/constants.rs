@@ -46,15 +46,30 @@ pub fn common(name: &str) -> String {
 pub const CALLBACKS: [(&str, Option<&str>); 14] = [
     ("MPI_COMM_DUP_FN", Some("MPI_Comm_copy_attr_function")),
     ("MPI_COMM_NULL_COPY_FN", Some("MPI_Comm_copy_attr_function")),
-    ("MPI_COMM_NULL_DELETE_FN", Some("MPI_Comm_delete_attr_function")),
+    (
+        "MPI_COMM_NULL_DELETE_FN",
+        Some("MPI_Comm_delete_attr_function"),
+    ),
     ("MPI_TYPE_DUP_FN", Some("MPI_Type_copy_attr_function")),
     ("MPI_TYPE_NULL_COPY_FN", Some("MPI_Type_copy_attr_function")),
-    ("MPI_TYPE_NULL_DELETE_FN", Some("MPI_Type_delete_attr_function")),
+    (
+        "MPI_TYPE_NULL_DELETE_FN",
+        Some("MPI_Type_delete_attr_function"),
+    ),
     ("MPI_WIN_DUP_FN", Some("MPI_Win_copy_attr_function")),
     ("MPI_WIN_NULL_COPY_FN", Some("MPI_Win_copy_attr_function")),
-    ("MPI_WIN_NULL_DELETE_FN", Some("MPI_Win_delete_attr_function")),
-    ("MPI_CONVERSION_FN_NULL", Some("MPI_Datarep_conversion_function")),
-    ("MPI_CONVERSION_FN_NULL_C", Some("MPI_Datarep_conversion_function_c")),
+    (
+        "MPI_WIN_NULL_DELETE_FN",
+        Some("MPI_Win_delete_attr_function"),
+    ),
+    (
+        "MPI_CONVERSION_FN_NULL",
+        Some("MPI_Datarep_conversion_function"),
+    ),
+    (
+        "MPI_CONVERSION_FN_NULL_C",
+        Some("MPI_Datarep_conversion_function_c"),
+    ),
     ("MPI_DUP_FN", None),
     ("MPI_NULL_COPY_FN", None),
     ("MPI_NULL_DELETE_FN", None),
@@ -198,7 +213,9 @@ pub fn rust(tables: &Tables) -> Result<String> {
     );
     for (name, kind) in NAMED {
         let mut all = tables.families.iter().flat_map(Family::values);
-        let found = all.find(|(other, _)| *other == name).map(|(_, value)| value);
+        let found = all
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value);
         let found = found.or_else(|| {
             let error = tables.errors.iter().find(|(other, _)| other == name);
             error.map(|(_, error)| error.value)

@@ -7,12 +7,15 @@ use anyhow::{Context, Result, bail};
 use super::super::NOTICE;
 use super::super::declaration::Declaration;
 use super::super::table::{Form, Function, Parameter, Tables};
-use super::dummy::{self, Binding, Dummy, Type};
 use super::Fortran;
+use super::dummy::{self, Binding, Dummy, Type};
 
 /// The files in Rust.
 pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>> {
-    let mut files = vec![("src/generated/c.rs".to_owned(), functions_of_c(fortran, tables)?)];
+    let mut files = vec![(
+        "src/generated/c.rs".to_owned(),
+        functions_of_c(fortran, tables)?,
+    )];
     let mut index = format!(
         "//! {NOTICE}\n//!\n//! Entry points, the functions that they call, and constants.\n\n\
          #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
@@ -247,22 +250,23 @@ impl Argument {
             }
             Type::Handle(_) if single => {
                 let place = Self::new("*mut c_int", format!("&mut {name}_there"));
-                let loaded = |place: Self| {
-                    place.before(format!("let mut {name}_there = handle({name});"))
-                };
+                let loaded =
+                    |place: Self| place.before(format!("let mut {name}_there = handle({name});"));
                 match parameter.direction.as_str() {
                     "in" => loaded(place),
                     "out" => place
                         .before(format!("let mut {name}_there = 0;"))
-                        .after(format!("if code == 0 {{ store_handle({name}, {name}_there); }}")),
+                        .after(format!(
+                            "if code == 0 {{ store_handle({name}, {name}_there); }}"
+                        )),
                     _ => loaded(place).after(format!("store_handle({name}, {name}_there);")),
                 }
             }
             Type::Handle(_) => {
                 let count = count(group, function, parameter, name)?;
-                let place = Self::new("*mut c_int", format!("{name}_there.place()")).before(format!(
-                    "let mut {name}_there = array::handles({name}, {count});"
-                ));
+                let place = Self::new("*mut c_int", format!("{name}_there.place()")).before(
+                    format!("let mut {name}_there = array::handles({name}, {count});"),
+                );
                 match parameter.direction.as_str() {
                     "in" => place,
                     _ => place.after(format!("{name}_there.store({name});")),
@@ -277,8 +281,9 @@ impl Argument {
             }
             Type::Logical if declaration.array => {
                 let count = parameter.length.as_deref().context("a length")?;
-                Self::new("*mut c_int", name.clone())
-                    .after(format!("logical::store_all(code, {name}, length({count}));"))
+                Self::new("*mut c_int", name.clone()).after(format!(
+                    "logical::store_all(code, {name}, length({count}));"
+                ))
             }
             Type::Logical => Self::new("*mut c_int", format!("&mut {name}_there"))
                 .before(format!("let mut {name}_there = logical::UNSET;"))

@@ -72,7 +72,13 @@ pub fn old(fortran: &Fortran, tables: &Tables) -> String {
             let name = format!("{prefix}{}", function.name);
             let _ = writeln!(out, "  interface {name}");
             interface(&mut out, function, &name, &integer, Binding::Old);
-            interface(&mut out, function, &format!("{name}_cptr"), &mixed, Binding::Old);
+            interface(
+                &mut out,
+                function,
+                &format!("{name}_cptr"),
+                &mixed,
+                Binding::Old,
+            );
             out.push_str("  end interface\n");
         }
     }
@@ -83,7 +89,9 @@ pub fn old(fortran: &Fortran, tables: &Tables) -> String {
 
 /// `mpi_f08.f90`: types, callbacks, and module `mpi_f08`.
 pub fn f08(fortran: &Fortran, tables: &Tables) -> String {
-    let mut out = format!("! {NOTICE}\n!\n! Module mpi_f08, and its callbacks. mpi.f90 is compiled before.\n\n");
+    let mut out = format!(
+        "! {NOTICE}\n!\n! Module mpi_f08, and its callbacks. mpi.f90 is compiled before.\n\n"
+    );
     out.push_str(include_str!("callbacks.f90"));
     let _ = writeln!(
         out,
@@ -101,7 +109,10 @@ pub fn f08(fortran: &Fortran, tables: &Tables) -> String {
         if !has(Form::Small) {
             continue;
         }
-        let large = function.forms().any(|form| form == Form::Large).then(|| large(function));
+        let large = function
+            .forms()
+            .any(|form| form == Form::Large)
+            .then(|| large(function));
         let specific = |out: &mut String, prefix: &str, form: Form| {
             let name = format!("{prefix}{}_f08", function.name_of(form));
             let arguments = dummies(function, form, Binding::F08);
@@ -133,13 +144,20 @@ fn shared(out: &mut String, tables: &Tables) {
         let kind = one
             .kind
             .map_or_else(String::new, |kind| format!("(kind={kind})"));
-        let _ = writeln!(out, "  integer{kind}, parameter :: {} = {}", one.name, one.value);
+        let _ = writeln!(
+            out,
+            "  integer{kind}, parameter :: {} = {}",
+            one.name, one.value
+        );
     }
     for name in LOGICALS {
         let _ = writeln!(out, "  logical, parameter :: {name} = .false.");
     }
     out.push('\n');
-    for (name, declaration) in SENTINELS.iter().filter(|(name, _)| !name.contains("STATUS")) {
+    for (name, declaration) in SENTINELS
+        .iter()
+        .filter(|(name, _)| !name.contains("STATUS"))
+    {
         sentinel(out, name, declaration);
     }
     let _ = writeln!(out, "end module {CONSTANTS}");
@@ -175,7 +193,10 @@ fn types(out: &mut String, tables: &Tables) -> Vec<String> {
          integer, private :: MPI_internal(5)\n  end type MPI_Status\n\n",
     );
     for (kind, name, value) in &handles {
-        let _ = writeln!(out, "  type(MPI_{kind}), parameter :: {name} = MPI_{kind}({value})");
+        let _ = writeln!(
+            out,
+            "  type(MPI_{kind}), parameter :: {name} = MPI_{kind}({value})"
+        );
     }
     out.push('\n');
     for (name, bounds) in [("MPI_STATUS_IGNORE", ""), ("MPI_STATUSES_IGNORE", "(1)")] {
@@ -215,7 +236,11 @@ fn interface(
     if fails {
         names.push("ierror");
     }
-    let kind = if result.is_some() { "function" } else { "subroutine" };
+    let kind = if result.is_some() {
+        "function"
+    } else {
+        "subroutine"
+    };
     wrapped(out, &format!("    {kind} {name}("), &names);
     let mut needs: BTreeSet<String> = arguments.iter().flat_map(Dummy::needs).collect();
     if result.is_some_and(|result| result.contains("MPI_ADDRESS_KIND")) {

@@ -8,7 +8,8 @@
 //!                              ├─profiled────► crates/abi/src/generated/profiled.rs
 //!                              ├─coverage────► docs/coverage.md
 //!                              ├─extremes────► tests/programs/extremes_calls.h
-//!                              └─mpich───────► crates/abi-mpich/src/generated/
+//!                              ├─mpich───────► crates/abi-mpich/src/generated/
+//!                              └─fortran─────► crates/abi-fortran/src/generated/, crates/abi-fortran/modules/
 //! ```
 //!
 //! The output is checked in, so that readers see what ships and no build needs this tool. A function
@@ -22,6 +23,7 @@ mod declaration;
 mod entries;
 mod extremes;
 mod forms;
+mod fortran;
 mod header;
 mod mpich;
 mod profiled;
@@ -56,6 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let tables = Tables::load(&root.join("tables"))?;
     let calls = Calls::find(&root.join("crates/abi/src/calls"))?;
     calls.check(&tables)?;
+    let fortran = fortran::Fortran::load(&root.join("tables/fortran.toml"), &tables)?;
     let mut files = vec![
         (root.join("crates/abi/include/mpi.h"), header::text(&tables)),
         (
@@ -82,6 +85,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for (name, text) in mpich::files(&mpich, &tables)? {
         let path = root.join("crates/abi-mpich/src").join(name);
         files.push((path, formatted(&text)?));
+    }
+    for (name, text) in fortran::files(&fortran, &tables)? {
+        let text = match name.ends_with(".rs") {
+            true => formatted(&text)?,
+            false => text,
+        };
+        files.push((root.join("crates/abi-fortran").join(name), text));
     }
     if arguments.check {
         compare(&files)

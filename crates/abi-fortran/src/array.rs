@@ -1,0 +1,121 @@
+//! Arrays of handles, translated for the time of a call, and indices that begin at one. Short arrays stand on the stack.
+
+use std::ffi::c_int;
+use std::mem::MaybeUninit;
+
+use crate::data::{number, store_handle, word};
+use crate::generated::constants::MPI_ERR_IN_STATUS;
+
+/// Arrays up to this length cost no allocation.
+const SHORT: usize = 16;
+
+/// No index: the call has not written it.
+pub const UNSET: c_int = c_int::MIN;
+
+/// Handles of the standard ABI for those that the program has passed.
+pub struct Handles {
+    short: [MaybeUninit<usize>; SHORT],
+    long: Vec<usize>,
+    count: usize,
+}
+
+/// # Safety
+/// The array has `count` elements.
+#[inline]
+pub unsafe fn handles(array: *const c_int, count: usize) -> Handles {
+    let mut made = Handles {
+        short: [MaybeUninit::uninit(); SHORT],
+        long: Vec::new(),
+        count,
+    };
+    // SAFETY: as this function demands.
+    let element = |place| word(unsafe { array.add(place).read_unaligned() });
+    if count <= SHORT {
+        for (place, handle) in made.short[..count].iter_mut().enumerate() {
+            handle.write(element(place));
+        }
+    } else {
+        made.long = (0..count).map(element).collect();
+    }
+    made
+}
+
+impl Handles {
+    /// Where they are.
+    #[inline]
+    pub fn place(&mut self) -> *mut usize {
+        if self.count <= SHORT {
+            self.short.as_mut_ptr().cast()
+        } else {
+            self.long.as_mut_ptr()
+        }
+    }
+
+    /// Gives them back.
+    ///
+    /// # Safety
+    /// As when they were made, and the array may be written.
+    #[inline]
+    pub unsafe fn store(&self, array: *mut c_int) {
+        // SAFETY: as this function demands.
+        unsafe { self.store_first(array, self.count) }
+    }
+
+    /// Gives the first of them back.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    pub unsafe fn store_first(&self, array: *mut c_int, count: usize) {
+        for place in 0..count.min(self.count) {
+            let new = match self.count <= SHORT {
+                // SAFETY: the first `count` were written when it was made.
+                true => unsafe { self.short[place].assume_init() },
+                false => self.long[place],
+            };
+            // SAFETY: as this function demands. What has not changed is not written: another thread may read it.
+            unsafe {
+                let at = array.add(place);
+                if at.read_unaligned() != number(new) {
+                    store_handle(at, new);
+                }
+            }
+        }
+    }
+}
+
+/// A length as it is passed; one below zero is told by the call itself, which looks at no element.
+///
+/// # Safety
+/// The address is that of an integer.
+#[inline(always)]
+pub unsafe fn length<T: Copy + Into<i64>>(count: *const T) -> usize {
+    // SAFETY: as this function demands.
+    usize::try_from(unsafe { count.read_unaligned() }.into()).unwrap_or(0)
+}
+
+/// Gives the program the place of a request, counted from one.
+///
+/// # Safety
+/// The address is that of an integer.
+pub unsafe fn store_index(at: *mut c_int, place: c_int) {
+    if place != UNSET {
+        let index = if place < 0 { place } else { place + 1 };
+        // SAFETY: as this function demands.
+        unsafe { at.write_unaligned(index) };
+    }
+}
+
+/// Counts places of requests that a call has written from one.
+///
+/// # Safety
+/// The addresses are those of an integer and of an array that has so many elements.
+pub unsafe fn from_one(code: c_int, array: *mut c_int, count: *const c_int) {
+    if code != 0 && code != MPI_ERR_IN_STATUS {
+        return;
+    }
+    // SAFETY: as this function demands. MPI_UNDEFINED is below zero.
+    for place in 0..unsafe { length(count) } {
+        // SAFETY: as this function demands.
+        unsafe { store_index(array.add(place), array.add(place).read_unaligned()) };
+    }
+}

@@ -1,0 +1,7 @@
+//! Procedures of which the tables do not say enough: `by_hand` in `tables/fortran.toml` lists them with the reason.
+
+#![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
+
+mod own;
+mod start;
+mod texts;

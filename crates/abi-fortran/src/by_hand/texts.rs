@@ -1,0 +1,85 @@
+//! Texts in the room that the program has.
+
+use std::ffi::{c_char, c_int};
+
+use crate::also;
+use crate::data::{handle, int};
+use crate::error::finish;
+use crate::generated::c;
+use crate::generated::constants::MPI_MAX_INFO_VAL;
+use crate::logical;
+use crate::text::{self, Text};
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_info_get_(
+    info: *const c_int,
+    key: *const c_char,
+    valuelen: *const c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+    ierror: *mut c_int,
+    key_length: usize,
+    value_length: usize,
+) {
+    let mut room = [0_u8; MPI_MAX_INFO_VAL];
+    let mut found = logical::UNSET;
+    // SAFETY: the addresses are the program's; the call writes no more than the room has.
+    unsafe {
+        let mut key = Text::bare(key, key_length);
+        let wanted = int(valuelen).min(MPI_MAX_INFO_VAL as c_int - 1);
+        let code = c::MPI_Info_get(
+            handle(info),
+            key.pointer(),
+            wanted,
+            room.as_mut_ptr().cast(),
+            &mut found,
+        );
+        if found == 1 {
+            text::give(code, &room, value, value_length);
+        }
+        logical::store(flag, found);
+        finish(ierror, code);
+    }
+}
+also!(mpi_info_get_: pmpi_info_get_ mpi_info_get_f08_ pmpi_info_get_f08_);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_info_get_string_(
+    info: *const c_int,
+    key: *const c_char,
+    buflen: *mut c_int,
+    value: *mut c_char,
+    flag: *mut c_int,
+    ierror: *mut c_int,
+    key_length: usize,
+    value_length: usize,
+) {
+    let mut room = [0_u8; MPI_MAX_INFO_VAL];
+    let mut found = logical::UNSET;
+    // SAFETY: as above. Lengths of C count the zero.
+    unsafe {
+        let mut key = Text::bare(key, key_length);
+        let given = int(buflen);
+        let mut there = if given <= 0 {
+            given
+        } else {
+            given.min(MPI_MAX_INFO_VAL as c_int - 1) + 1
+        };
+        let code = c::MPI_Info_get_string(
+            handle(info),
+            key.pointer(),
+            &mut there,
+            room.as_mut_ptr().cast(),
+            &mut found,
+        );
+        if found == 1 {
+            if given > 0 {
+                text::give(code, &room, value, value_length);
+            }
+            buflen.write_unaligned(there - 1);
+        }
+        logical::store(flag, found);
+        finish(ierror, code);
+    }
+}
+also!(mpi_info_get_string_: pmpi_info_get_string_ mpi_info_get_string_f08_ pmpi_info_get_string_f08_);

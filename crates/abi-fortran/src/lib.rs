@@ -1,0 +1,54 @@
+//! Fortran's bindings, `libmpi_fortran.so.1`: entry points for `mpif.h` and the modules `mpi` and `mpi_f08`.
+//!
+//! ```text
+//!   call MPI_Send(…)     mpif.h, use mpi: mpi_send_      use mpi_f08: mpi_send_f08_, one code under both names
+//!        │  every argument is an address
+//!        ▼
+//!   mpi_send_            generated/   loads numbers and handles, knows addresses with a meaning of their own    data, sentinel
+//!        │
+//!        ▼
+//!   MPI_Send of libmpi_abi.so.1       or of a tool that stands before it
+//!        │
+//!        ▼  the outcome, handles, logicals, texts and indices become what Fortran has           error, logical, text, array
+//!     program
+//! ```
+//!
+//! Nothing of MPI is done here. What is generated follows from `tables/functions`; what `tables/fortran.toml` lists as written by
+//! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of the standard ABI, whose
+//! numbers have 31 bits; a status has eight integers in both. The modules in the folder `modules` consist of interfaces and
+//! constants: no compiled code belongs to them.
+//!
+//! # Safety
+//! A program passes the addresses of variables as the bindings of Fortran declare them (MPI 5.0, appendix A): arrays have as
+//! many elements as the call says, and the lengths of texts follow behind all arguments. The address of `ierror` may be null:
+//! module `mpi_f08` has it as an optional argument.
+
+mod array;
+mod by_hand;
+mod data;
+mod error;
+mod generated;
+mod logical;
+mod neighbors;
+mod sentinel;
+mod text;
+
+// A handle of the standard ABI begins with the integer that names it, so that its address is that of the integer: functions
+// of the program for operations and errors are passed on as they are.
+const _: () = assert!(cfg!(target_endian = "little"));
+
+/// Defines other names of an entry point, which jump to it.
+macro_rules! also {
+    ($target:ident: $($name:ident)*) => {$(
+        #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name() {
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!("jmp {target}", target = sym $target);
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!("b {target}", target = sym $target);
+        }
+    )*};
+}
+pub(crate) use also;

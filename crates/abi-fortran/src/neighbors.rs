@@ -1,0 +1,71 @@
+//! Numbers of processes that a collective call has to do with, where its arrays have no length of their own.
+
+use std::ffi::c_int;
+
+use crate::generated::c;
+use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
+
+/// How many processes a collective call on a communicator sends to: members, or those of the other side.
+pub fn peers(comm: usize, none: bool) -> usize {
+    if none {
+        return 0;
+    }
+    let [mut inter, mut size] = [0; 2];
+    // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
+    unsafe {
+        c::MPI_Comm_test_inter(comm, &raw mut inter);
+        match inter {
+            0 => c::MPI_Comm_size(comm, &raw mut size),
+            _ => c::MPI_Comm_remote_size(comm, &raw mut size),
+        };
+    }
+    usize::try_from(size).unwrap_or(0)
+}
+
+/// How many neighbours of a process send to it.
+pub fn incoming(comm: usize) -> usize {
+    neighbors(comm).0
+}
+
+/// How many neighbours of a process it sends to.
+pub fn outgoing(comm: usize) -> usize {
+    neighbors(comm).1
+}
+
+/// Numbers of neighbours in the topology of a communicator; none if it has no topology, which the call that follows tells.
+fn neighbors(comm: usize) -> (usize, usize) {
+    let [
+        mut topology,
+        mut rank,
+        mut incoming,
+        mut outgoing,
+        mut weighted,
+    ] = [0; 5];
+    // SAFETY: all are addresses of variables.
+    unsafe {
+        c::MPI_Topo_test(comm, &raw mut topology);
+        match topology {
+            MPI_CART => {
+                c::MPI_Cartdim_get(comm, &raw mut incoming);
+                incoming *= 2;
+                outgoing = incoming;
+            }
+            MPI_GRAPH => {
+                c::MPI_Comm_rank(comm, &raw mut rank);
+                c::MPI_Graph_neighbors_count(comm, rank, &raw mut incoming);
+                outgoing = incoming;
+            }
+            MPI_DIST_GRAPH => {
+                c::MPI_Dist_graph_neighbors_count(
+                    comm,
+                    &raw mut incoming,
+                    &raw mut outgoing,
+                    &raw mut weighted,
+                );
+            }
+            _ => {}
+        }
+    }
+    let number = |count: c_int| usize::try_from(count).unwrap_or(0);
+    (number(incoming), number(outgoing))
+}

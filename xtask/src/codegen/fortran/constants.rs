@@ -1,0 +1,265 @@
+//! Constants of Fortran: `mpif.h`, those of both modules, and those that the entry points need.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+
+use super::super::NOTICE;
+use super::super::table::{Family, Tables};
+use super::handles;
+
+/// Constants that C does not have, or has with another value. An index of Fortran begins at one.
+const OWN: [(&str, i64); 10] = [
+    ("MPI_ADDRESS_KIND", 8),
+    ("MPI_COUNT_KIND", 8),
+    ("MPI_OFFSET_KIND", 8),
+    ("MPI_INTEGER_KIND", 4),
+    ("MPI_STATUS_SIZE", 8),
+    ("MPI_SOURCE", 1),
+    ("MPI_TAG", 2),
+    ("MPI_ERROR", 3),
+    ("MPI_F_STATUS_SIZE", 8),
+    ("MPI_F08_STATUS_SIZE", 32),
+];
+
+/// Addresses with a meaning of their own: the common block, and how it is declared in module `mpi` and `mpif.h`.
+pub const SENTINELS: [(&str, &str); 10] = [
+    ("MPI_BOTTOM", "integer MPI_BOTTOM"),
+    ("MPI_IN_PLACE", "integer MPI_IN_PLACE"),
+    ("MPI_BUFFER_AUTOMATIC", "integer MPI_BUFFER_AUTOMATIC"),
+    ("MPI_STATUS_IGNORE", "integer MPI_STATUS_IGNORE(8)"),
+    ("MPI_STATUSES_IGNORE", "integer MPI_STATUSES_IGNORE(8,1)"),
+    ("MPI_ERRCODES_IGNORE", "integer MPI_ERRCODES_IGNORE(1)"),
+    ("MPI_ARGV_NULL", "character*1 MPI_ARGV_NULL(1)"),
+    ("MPI_ARGVS_NULL", "character*1 MPI_ARGVS_NULL(1,1)"),
+    ("MPI_UNWEIGHTED", "integer MPI_UNWEIGHTED(1)"),
+    ("MPI_WEIGHTS_EMPTY", "integer MPI_WEIGHTS_EMPTY(1)"),
+];
+
+/// The common block of such an address.
+pub fn common(name: &str) -> String {
+    name.replacen("MPI_", "mpi_fortran_", 1).to_lowercase()
+}
+
+/// Predefined callbacks, and the abstract interface of each in module `mpi_f08`; none for the oldest.
+pub const CALLBACKS: [(&str, Option<&str>); 14] = [
+    ("MPI_COMM_DUP_FN", Some("MPI_Comm_copy_attr_function")),
+    ("MPI_COMM_NULL_COPY_FN", Some("MPI_Comm_copy_attr_function")),
+    (
+        "MPI_COMM_NULL_DELETE_FN",
+        Some("MPI_Comm_delete_attr_function"),
+    ),
+    ("MPI_TYPE_DUP_FN", Some("MPI_Type_copy_attr_function")),
+    ("MPI_TYPE_NULL_COPY_FN", Some("MPI_Type_copy_attr_function")),
+    (
+        "MPI_TYPE_NULL_DELETE_FN",
+        Some("MPI_Type_delete_attr_function"),
+    ),
+    ("MPI_WIN_DUP_FN", Some("MPI_Win_copy_attr_function")),
+    ("MPI_WIN_NULL_COPY_FN", Some("MPI_Win_copy_attr_function")),
+    (
+        "MPI_WIN_NULL_DELETE_FN",
+        Some("MPI_Win_delete_attr_function"),
+    ),
+    (
+        "MPI_CONVERSION_FN_NULL",
+        Some("MPI_Datarep_conversion_function"),
+    ),
+    (
+        "MPI_CONVERSION_FN_NULL_C",
+        Some("MPI_Datarep_conversion_function_c"),
+    ),
+    ("MPI_DUP_FN", None),
+    ("MPI_NULL_COPY_FN", None),
+    ("MPI_NULL_DELETE_FN", None),
+];
+
+/// A constant of an integer type.
+pub struct Constant {
+    pub name: String,
+    pub value: i64,
+    /// The kind of the integer, if it is not the default one.
+    pub kind: Option<&'static str>,
+}
+
+/// Constants that are numbers and no handles.
+pub fn numbers(tables: &Tables) -> Vec<Constant> {
+    let own = OWN.iter().map(|(name, value)| Constant {
+        name: (*name).to_owned(),
+        value: *value,
+        kind: None,
+    });
+    let families = tables.families.iter();
+    let plain = families
+        .filter(|family| {
+            matches!(family.c.as_str(), "enum" | "macro" | "MPI_Offset")
+                && !family.title.starts_with("Tools")
+        })
+        .flat_map(|family| {
+            family.values().map(|(name, value)| Constant {
+                name: name.to_owned(),
+                value: in_fortran(name, value),
+                kind: (family.c == "MPI_Offset").then_some("MPI_OFFSET_KIND"),
+            })
+        })
+        // Places in a status begin at one here, and have names of their own.
+        .filter(|constant| !constant.name.starts_with("MPI_F_"));
+    let errors = tables.errors.iter().map(|(name, error)| Constant {
+        name: name.clone(),
+        value: error.value,
+        kind: None,
+    });
+    let mut seen = BTreeSet::new();
+    own.chain(plain)
+        .chain(errors)
+        .filter(|constant| seen.insert(constant.name.clone()))
+        .collect()
+}
+
+/// Texts of Fortran have no zero at their end: the longest are one shorter.
+fn in_fortran(name: &str, value: i64) -> i64 {
+    value - i64::from(name.starts_with("MPI_MAX_"))
+}
+
+/// Handles: the type without prefix, name and value.
+pub fn handle_constants(tables: &Tables) -> Vec<(String, String, i64)> {
+    let families = tables.families.iter();
+    let mut all: Vec<_> = families
+        .filter_map(|family: &Family| Some((handles(family)?, family)))
+        .flat_map(|(kind, family)| {
+            family
+                .values()
+                .map(|(name, value)| (kind.to_owned(), name.to_owned(), value))
+        })
+        .collect();
+    all.extend(
+        tables
+            .datatypes
+            .iter()
+            .map(|(name, row)| ("Datatype".to_owned(), name.clone(), row.handle)),
+    );
+    for (other, name) in &tables.other_names {
+        let found = tables.datatypes.iter().find(|(one, _)| one == name);
+        all.extend(found.map(|(_, row)| ("Datatype".to_owned(), other.clone(), row.handle)));
+    }
+    all
+}
+
+/// `mpif.h`: each statement stands on one line, in the columns of both source forms.
+pub fn include_file(tables: &Tables) -> String {
+    let mut out = format!("!     {}\n", NOTICE.replace("; edit", ";\n!     edit"));
+    let mut line = |text: &str| {
+        assert!(text.len() <= 66, "`{text}` is too long for the fixed form");
+        let _ = writeln!(out, "      {text}");
+    };
+    let numbers = numbers(tables);
+    for one in &numbers {
+        let kind = if one.kind.is_some() { "*8" } else { "" };
+        line(&format!("integer{kind} {}", one.name));
+        line(&format!("parameter ({}={})", one.name, one.value));
+    }
+    for (_, name, value) in handle_constants(tables) {
+        line(&format!("integer {name}"));
+        line(&format!("parameter ({name}={value})"));
+    }
+    // Markers of bounds, which MPI_TYPE_STRUCT knows.
+    for (name, value) in REMOVED {
+        line(&format!("integer {name}"));
+        line(&format!("parameter ({name}={value})"));
+    }
+    for name in LOGICALS {
+        line(&format!("logical {name}"));
+        line(&format!("parameter ({name}=.false.)"));
+    }
+    for (name, declaration) in SENTINELS {
+        line(declaration);
+        line(&format!("common /{}/ {name}", common(name)));
+    }
+    for (name, _) in CALLBACKS {
+        line(&format!("external {name}"));
+    }
+    for prefix in ["MPI", "PMPI"] {
+        for name in ["WTIME", "WTICK"] {
+            line(&format!("double precision {prefix}_{name}"));
+            line(&format!("external {prefix}_{name}"));
+        }
+        for name in ["AINT_ADD", "AINT_DIFF"] {
+            line(&format!("integer*8 {prefix}_{name}"));
+            line(&format!("external {prefix}_{name}"));
+        }
+    }
+    out
+}
+
+/// Constants of what the standard has removed.
+pub const REMOVED: [(&str, i64); 5] = [
+    ("MPI_LB", 0xf01),
+    ("MPI_UB", 0xf02),
+    ("MPI_COMBINER_HVECTOR_INTEGER", 201),
+    ("MPI_COMBINER_HINDEXED_INTEGER", 202),
+    ("MPI_COMBINER_STRUCT_INTEGER", 203),
+];
+
+/// What this layer cannot do: buffers with gaps are copied by the compiler, and it is not asked to keep those that are under way where
+/// they are.
+pub const LOGICALS: [&str; 2] = ["MPI_SUBARRAYS_SUPPORTED", "MPI_ASYNC_PROTECTS_NONBLOCKING"];
+
+/// Constants of C that the entry points need.
+pub fn rust(tables: &Tables) -> Result<String> {
+    let mut out = format!(
+        "//! {NOTICE}\n//!\n//! Constants of the C binding that the entry points need.\n\n\
+         #![allow(dead_code)]\n\nuse std::ffi::c_int;\n\n"
+    );
+    for (name, kind) in NAMED {
+        let mut all = tables.families.iter().flat_map(Family::values);
+        let found = all
+            .find(|(other, _)| *other == name)
+            .map(|(_, value)| value);
+        let found = found.or_else(|| {
+            let error = tables.errors.iter().find(|(other, _)| other == name);
+            error.map(|(_, error)| error.value)
+        });
+        let value = found.with_context(|| format!("the tables have no {name}"))?;
+        let _ = writeln!(out, "pub const {name}: {kind} = {value};");
+    }
+    Ok(out)
+}
+
+const NAMED: [(&str, &str); 35] = [
+    ("MPI_IN_PLACE", "usize"),
+    ("MPI_BUFFER_AUTOMATIC", "usize"),
+    ("MPI_UNWEIGHTED", "usize"),
+    ("MPI_WEIGHTS_EMPTY", "usize"),
+    ("MPI_COMM_DUP_FN", "usize"),
+    ("MPI_MAX_PROCESSOR_NAME", "usize"),
+    ("MPI_MAX_LIBRARY_VERSION_STRING", "usize"),
+    ("MPI_MAX_ERROR_STRING", "usize"),
+    ("MPI_MAX_OBJECT_NAME", "usize"),
+    ("MPI_MAX_DATAREP_STRING", "usize"),
+    ("MPI_MAX_PORT_NAME", "usize"),
+    ("MPI_MAX_INFO_KEY", "usize"),
+    ("MPI_MAX_INFO_VAL", "usize"),
+    ("MPI_MAX_PSET_NAME_LEN", "usize"),
+    ("MPI_CART", "c_int"),
+    ("MPI_GRAPH", "c_int"),
+    ("MPI_DIST_GRAPH", "c_int"),
+    ("MPI_KEYVAL_INVALID", "c_int"),
+    ("MPI_TAG_UB", "c_int"),
+    ("MPI_IO", "c_int"),
+    ("MPI_HOST", "c_int"),
+    ("MPI_WTIME_IS_GLOBAL", "c_int"),
+    ("MPI_APPNUM", "c_int"),
+    ("MPI_LASTUSEDCODE", "c_int"),
+    ("MPI_UNIVERSE_SIZE", "c_int"),
+    ("MPI_WIN_BASE", "c_int"),
+    ("MPI_WIN_DISP_UNIT", "c_int"),
+    ("MPI_WIN_SIZE", "c_int"),
+    ("MPI_WIN_CREATE_FLAVOR", "c_int"),
+    ("MPI_WIN_MODEL", "c_int"),
+    ("MPI_ERR_ARG", "c_int"),
+    ("MPI_ERR_IN_STATUS", "c_int"),
+    ("MPI_INFO_NULL", "usize"),
+    ("MPI_ROOT", "c_int"),
+    ("MPI_PROC_NULL", "c_int"),
+];

@@ -1,7 +1,7 @@
 //! `cargo xtask dist`: builds Weft in release and lays it out as an installation.
 //!
 //! ```text
-//! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC are links to it
+//! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77 are links to it
 //! PREFIX/lib/      libmpi_abi.so.1, and libmpi_abi.so as a link to it
 //! PREFIX/include/  mpi.h and what else C programs include
 //! PREFIX/share/    the examples; what other tools look for there and in lib/: see `packages`
@@ -25,7 +25,9 @@ pub struct Arguments {
 }
 
 /// Names under which the one program answers.
-const NAMES: [&str; 6] = ["mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+const NAMES: [&str; 9] = [
+    "mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77",
+];
 
 /// Builds and lays out; prints the prefix on standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {

@@ -34,13 +34,16 @@ pub struct Arguments {
 }
 
 /// The scripts: a name, and the word by which the command knows it.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("mpiexec", "mpiexec"),
     ("mpirun", "mpirun"),
     ("mpicc", "mpicc"),
     ("mpicxx", "mpicxx"),
     ("mpic++", "mpicxx"),
     ("mpiCC", "mpicxx"),
+    ("mpifort", "mpifort"),
+    ("mpif90", "mpifort"),
+    ("mpif77", "mpifort"),
 ];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -1,13 +1,16 @@
-//! `mpicc` and `mpicxx`: the compiler with what programs need to find MPI.
+//! `mpicc`, `mpicxx` and `mpifort`: the compiler with what programs need to find MPI.
 //!
 //! ```text
 //!   prefix/bin/mpicc ──► $CC or cc, the arguments given,
 //!                        -Iprefix/include  and, when it links,  -Lprefix/lib -Wl,-rpath,prefix/lib -lmpi_abi
+//!   mpifort, mpif90, mpif77 ──► $FC or gfortran; besides these the folder of the compiler's modules, and -lmpi_fortran
 //! ```
 //!
 //! The prefix is found from the place of this program, so that an installation may be moved. Questions
 //! of build systems are answered in the spellings of both MPICH (`-show`, `-compile_info`,
 //! `-link_info`) and Open MPI (`-showme`, `-showme:compile`, `-showme:link`, …).
+
+mod modules;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
@@ -18,9 +21,10 @@ use std::process::Command;
 const STOPS_BEFORE_LINK: [&str; 6] = ["-c", "-S", "-E", "-M", "-MM", "-fsyntax-only"];
 
 /// Options whose value is the next argument, which is therefore no input file.
-const WITH_VALUE: [&str; 15] = [
+const WITH_VALUE: [&str; 16] = [
     "-o",
     "-x",
+    "-J",
     "-I",
     "-L",
     "-D",
@@ -68,11 +72,21 @@ enum Component {
 enum Language {
     C,
     Cxx,
+    Fortran,
 }
 
 /// An installation: where headers and library are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Prefix(PathBuf);
+
+/// What one language needs of an installation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Parts {
+    /// Folders of headers, and of modules.
+    includes: Vec<PathBuf>,
+    libraries: PathBuf,
+    names: &'static [&'static str],
+}
 
 impl Prefix {
     /// The prefix of the installation that a program belongs to.
@@ -91,17 +105,35 @@ impl Prefix {
         ))
     }
 
+    /// What a language needs; for Fortran the modules are made if this compiler has none yet.
+    fn parts(&self, language: Language, compiler: &[OsString]) -> Result<Parts, String> {
+        let mut includes = vec![self.0.join("include")];
+        if language == Language::Fortran {
+            includes.push(modules::of(&self.0, compiler)?);
+        }
+        Ok(Parts {
+            includes,
+            libraries: self.0.join("lib"),
+            names: language.libraries(),
+        })
+    }
+}
+
+impl Parts {
     fn compile(&self) -> Vec<OsString> {
-        vec![joined("-I", &self.0.join("include"))]
+        self.includes
+            .iter()
+            .map(|folder| joined("-I", folder))
+            .collect()
     }
 
     fn link(&self) -> Vec<OsString> {
-        let folder = self.0.join("lib");
-        vec![
-            joined("-L", &folder),
-            joined("-Wl,-rpath,", &folder),
-            "-lmpi_abi".into(),
-        ]
+        let mut words = vec![
+            joined("-L", &self.libraries),
+            joined("-Wl,-rpath,", &self.libraries),
+        ];
+        words.extend(self.names.iter().map(|name| format!("-l{name}").into()));
+        words
     }
 }
 
@@ -111,7 +143,7 @@ fn joined(option: &str, path: &Path) -> OsString {
     text
 }
 
-/// Runs the wrapper `name` (`mpicc`, `mpicxx`, `mpic++`, `mpiCC`) with its arguments, without its own name.
+/// Runs the wrapper `name` (`mpicc`, `mpicxx`, `mpic++`, `mpiCC`, `mpifort`, `mpif90`, `mpif77`) with its arguments, without its own name.
 /// Answers the exit code, unless the compiler has taken this process over.
 pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let program = match std::env::current_exe() {
@@ -123,11 +155,15 @@ pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Err(text) => return complain(name, &text),
     };
     let call = Call::parse(name, arguments, &|variable| std::env::var_os(variable));
+    let parts = match prefix.parts(call.language, &call.compiler) {
+        Ok(parts) => parts,
+        Err(text) => return complain(name, &text),
+    };
     if call.ask != Ask::Compile {
-        println!("{}", call.answer(&prefix));
+        println!("{}", call.answer(&parts));
         return 0;
     }
-    let command = call.command(&prefix);
+    let command = call.command(&parts);
     let error = Command::new(&command[0]).args(&command[1..]).exec();
     complain(
         name,
@@ -149,6 +185,7 @@ impl Language {
         match self {
             Self::C => "CC",
             Self::Cxx => "CXX",
+            Self::Fortran => "FC",
         }
     }
 
@@ -156,6 +193,24 @@ impl Language {
         match self {
             Self::C => "cc",
             Self::Cxx => "c++",
+            Self::Fortran => "gfortran",
+        }
+    }
+
+    const fn libraries(self) -> &'static [&'static str] {
+        match self {
+            Self::C | Self::Cxx => &["mpi_abi"],
+            Self::Fortran => &["mpi_fortran", "mpi_abi"],
+        }
+    }
+
+    fn of_wrapper(name: &str) -> Self {
+        if name.starts_with("mpif") {
+            Self::Fortran
+        } else if name.contains("cxx") || name.contains("++") || name.contains("CC") {
+            Self::Cxx
+        } else {
+            Self::C
         }
     }
 }
@@ -176,11 +231,7 @@ impl Call {
         arguments: impl IntoIterator<Item = OsString>,
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Self {
-        let language = if name.contains("cxx") || name.contains("++") || name.contains("CC") {
-            Language::Cxx
-        } else {
-            Language::C
-        };
+        let language = Language::of_wrapper(name);
         let mut call = Self {
             language,
             compiler: compiler(language, variable(language.variable())),
@@ -191,8 +242,9 @@ impl Call {
             let text = argument.to_string_lossy();
             match (
                 question(&text),
-                text.strip_prefix("-cc=")
-                    .or_else(|| text.strip_prefix("-cxx=")),
+                ["-cc=", "-cxx=", "-fc=", "-f90="]
+                    .iter()
+                    .find_map(|option| text.strip_prefix(option)),
             ) {
                 (Some(ask), _) => call.ask = ask,
                 (None, Some(other)) => call.compiler = vec![other.into()],
@@ -221,44 +273,48 @@ impl Call {
     }
 
     /// The command that does what was asked.
-    fn command(&self, prefix: &Prefix) -> Vec<OsString> {
+    fn command(&self, parts: &Parts) -> Vec<OsString> {
         let mut command = self.compiler.clone();
         command.extend_from_slice(&self.arguments);
-        command.extend(prefix.compile());
+        command.extend(parts.compile());
         if self.links() {
-            command.extend(prefix.link());
+            command.extend(parts.link());
         }
         command
     }
 
     /// The answer to a question.
-    fn answer(&self, prefix: &Prefix) -> String {
-        let parts = match self.ask {
+    fn answer(&self, parts: &Parts) -> String {
+        let words = match self.ask {
             // Without inputs, `-show` is asked by build systems that want to see all there is.
             Ask::Compile | Ask::Show => {
-                let mut command = self.command(prefix);
+                let mut command = self.command(parts);
                 let stops = self
                     .arguments
                     .iter()
                     .any(|one| STOPS_BEFORE_LINK.contains(&&*one.to_string_lossy()));
                 if !self.links() && !stops {
-                    command.extend(prefix.link());
+                    command.extend(parts.link());
                 }
                 command
             }
-            Ask::CompileInfo => [self.compiler.clone(), prefix.compile()].concat(),
-            Ask::LinkInfo => [self.compiler.clone(), prefix.link()].concat(),
+            Ask::CompileInfo => [self.compiler.clone(), parts.compile()].concat(),
+            Ask::LinkInfo => [self.compiler.clone(), parts.link()].concat(),
             Ask::Component(Component::Command) => self.compiler.clone(),
-            Ask::Component(Component::Compile) => prefix.compile(),
-            Ask::Component(Component::Link) => prefix.link(),
-            Ask::Component(Component::IncludeFolders) => vec![prefix.0.join("include").into()],
-            Ask::Component(Component::LibraryFolders) => vec![prefix.0.join("lib").into()],
-            Ask::Component(Component::Libraries) => vec!["mpi_abi".into()],
+            Ask::Component(Component::Compile) => parts.compile(),
+            Ask::Component(Component::Link) => parts.link(),
+            Ask::Component(Component::IncludeFolders) => {
+                parts.includes.iter().map(OsString::from).collect()
+            }
+            Ask::Component(Component::LibraryFolders) => vec![parts.libraries.clone().into()],
+            Ask::Component(Component::Libraries) => {
+                parts.names.iter().map(OsString::from).collect()
+            }
             Ask::Component(Component::Version) => {
                 return format!("Weft {}, MPI 5.0 ABI", env!("CARGO_PKG_VERSION"));
             }
         };
-        let quoted: Vec<String> = parts.iter().map(|part| quoted(part)).collect();
+        let quoted: Vec<String> = words.iter().map(|part| quoted(part)).collect();
         quoted.join(" ")
     }
 }
@@ -320,9 +376,22 @@ mod tests {
         })
     }
 
+    fn parts(name: &str) -> Parts {
+        let mut includes = vec![PathBuf::from("/opt/weft/include")];
+        let language = Language::of_wrapper(name);
+        if language == Language::Fortran {
+            includes.push("/opt/weft/lib/fortran/X".into());
+        }
+        Parts {
+            includes,
+            libraries: "/opt/weft/lib".into(),
+            names: language.libraries(),
+        }
+    }
+
     fn line(name: &str, arguments: &[&str], cc: Option<&str>) -> String {
         let words: Vec<String> = call(name, arguments, cc)
-            .command(&Prefix("/opt/weft".into()))
+            .command(&parts(name))
             .iter()
             .map(|word| quoted(word))
             .collect();
@@ -356,6 +425,24 @@ mod tests {
     }
 
     #[test]
+    fn fortran_has_modules_and_a_library_of_its_own() {
+        let include = "-I/opt/weft/include -I/opt/weft/lib/fortran/X";
+        let link = "-L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_fortran -lmpi_abi";
+        for name in ["mpifort", "mpif90", "mpif77"] {
+            assert_eq!(
+                line(name, &["a.f90", "-o", "a"], Some("icx")),
+                format!("gfortran a.f90 -o a {include} {link}")
+            );
+        }
+        assert_eq!(
+            line("mpifort", &["-fc=flang", "-c", "-J", "m", "a.f90"], None),
+            format!("flang -c -J m a.f90 {include}")
+        );
+        let answer = call("mpifort", &["-showme:incdirs"], None).answer(&parts("mpifort"));
+        assert_eq!(answer, "/opt/weft/include /opt/weft/lib/fortran/X");
+    }
+
+    #[test]
     fn the_variable_names_the_compiler() {
         assert!(
             line("mpicc", &["-c", "a.c"], Some("ccache clang")).starts_with("ccache clang -c a.c")
@@ -369,8 +456,7 @@ mod tests {
 
     #[test]
     fn answers_both_families() {
-        let prefix = Prefix("/opt/weft".into());
-        let answer = |arguments: &[&str]| call("mpicc", arguments, None).answer(&prefix);
+        let answer = |arguments: &[&str]| call("mpicc", arguments, None).answer(&parts("mpicc"));
         let whole = "cc -I/opt/weft/include -L/opt/weft/lib -Wl,-rpath,/opt/weft/lib -lmpi_abi";
         for spelling in ["-show", "-showme", "--showme", "-show_info"] {
             assert_eq!(answer(&[spelling]), whole);

@@ -1,4 +1,5 @@
-//! The command `weft`; also answers to `mpiexec`, `mpirun`, `mpicc`, `mpicxx`, `mpic++` and `mpiCC` by its own name.
+//! The command `weft`; also answers to `mpiexec`, `mpirun`, `mpicc`, `mpicxx`, `mpic++`, `mpiCC`, `mpifort`, `mpif90` and `mpif77`
+//! by its own name.
 
 #![forbid(unsafe_code)]
 
@@ -62,7 +63,9 @@ fn main() -> ExitCode {
     let name = called_name(&called);
     match &*name {
         "mpiexec" | "mpirun" | "orterun" => return weft_launch::command::main(&name, words),
-        "mpicc" | "mpicxx" | "mpic++" | "mpiCC" => return wrapper(&name, words),
+        "mpicc" | "mpicxx" | "mpic++" | "mpiCC" | "mpifort" | "mpif90" | "mpif77" => {
+            return wrapper(&name, words);
+        }
         _ => {}
     }
     // The options of these are not those of this command: handed on before anybody else reads them.
@@ -74,7 +77,7 @@ fn main() -> ExitCode {
         // By which a program that was started alone gets a launcher: see `weft_launch::adoption`.
         Some("adopt") => weft_launch::adoption::main(&words.collect::<Vec<_>>()),
         Some("bench") => weft_bench::command::main(words),
-        Some(name @ ("mpicc" | "mpicxx")) => wrapper(name, words),
+        Some(name @ ("mpicc" | "mpicxx" | "mpifort")) => wrapper(name, words),
         Some("net") => weft_net_testbed::command::main(words),
         Some(weft_net::command::COMPONENT) => weft_net_testbed::command::component(words),
         Some(proof::HIDDEN) => proof::main(words),

@@ -137,9 +137,18 @@ impl Common {
     }
 }
 
-fn asks(process: &Arc<Process>, given_away: &AtomicU32, go: &mpsc::Sender<()>) {
+fn asks(
+    process: &Arc<Process>,
+    given_away: &AtomicU32,
+    go: &mpsc::Sender<()>,
+    is_set_up: &mpsc::Receiver<()>,
+) {
     let (mut memory, mut message) = ([0; 16], [0; 4]);
     let common = Common::new(process, &mut memory);
+    // From then on the other rank sends nothing: what comes in the middle of looking would begin the count anew.
+    is_set_up
+        .recv_timeout(Duration::from_secs(60))
+        .expect("the other rank has set up");
     let (window, partitioned) = (&common.window, common.partitioned);
     window
         .post(&common.other(process), Assertion::default())
@@ -198,9 +207,10 @@ fn asks(process: &Arc<Process>, given_away: &AtomicU32, go: &mpsc::Sender<()>) {
     process.free_request(partitioned).expect("freed");
 }
 
-fn answers(process: &Arc<Process>, go: &mpsc::Receiver<()>) {
+fn answers(process: &Arc<Process>, go: &mpsc::Receiver<()>, set_up: &mpsc::Sender<()>) {
     let (mut memory, mut message) = ([0; 16], [0; 4]);
     let common = Common::new(process, &mut memory);
+    set_up.send(()).expect("the other rank waits");
     go.recv_timeout(Duration::from_secs(60))
         .expect("the other rank has asked enough");
     let world = process.world();
@@ -232,11 +242,16 @@ fn run(inner: Local, rank: impl FnOnce(&Arc<Process>, &AtomicU32)) {
 #[test]
 fn every_call_that_asks_gives_the_core_away_in_a_crowd() {
     let (go, waits) = mpsc::channel();
+    let (set_up, is_set_up) = mpsc::channel();
     let mut endpoints = Local::group(2).into_iter();
     let mut endpoint = || endpoints.next().expect("there are two");
     let (first, second) = (endpoint(), endpoint());
     std::thread::scope(|scope| {
-        scope.spawn(move || run(first, |process, given_away| asks(process, given_away, &go)));
-        scope.spawn(move || run(second, |process, _| answers(process, &waits)));
+        scope.spawn(move || {
+            run(first, |process, given_away| {
+                asks(process, given_away, &go, &is_set_up);
+            });
+        });
+        scope.spawn(move || run(second, |process, _| answers(process, &waits, &set_up)));
     });
 }

@@ -17,24 +17,27 @@
 mod one_sided;
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use weft_mpi::datatype::SignatureCode;
 use weft_mpi::p2p::Received;
 use weft_mpi::{Comm, Process, RequestId, Source, TagPattern};
 use weft_sys::span::{Region, SHORT};
 
-use crate::check::{self, PAGE, TAG_MAX};
+use crate::check::{PAGE, TAG_MAX};
 use crate::generated::constants as k;
+use crate::handle;
 use crate::handle::request::{Named, pack, unpack};
 use crate::{c, state};
 
 pub use one_sided::*;
 
-/// Elements that are few enough to be looked at here. Whether their bytes are is for the engine to say.
-const MOST: u64 = 1 << 20;
+/// So many elements are few enough to be looked at here, a power of two less one. Whether their bytes are is for the engine to say.
+const MOST: u64 = (1 << 20) - 1;
 
-/// Where addresses of so many elements certainly end before memory does.
-const LAST: usize = (1 << 47) - (256 << 20);
+/// The last address, from [`PAGE`] on, at which elements begin that are looked at here. Memory of programs ends there unless they
+/// ask for more, and so many elements behind it still have addresses. A power of two less one.
+const LAST: usize = (1 << 47) - 1;
 
 /// The bytes of a buffer of few predefined elements that lie together, and their signature.
 ///
@@ -47,8 +50,9 @@ unsafe fn bytes(
     datatype: c::Datatype,
 ) -> Option<(Region, SignatureCode)> {
     let (size, signature) = state::dense(datatype);
-    let place = address.addr().wrapping_sub(PAGE);
-    if size == 0 || count.cast_unsigned() > MOST || place > LAST {
+    // One comparison for both: neither the upper bits of the place nor the count have a bit that they must not have.
+    let place = address.addr().wrapping_sub(PAGE) >> (LAST.count_ones() - MOST.count_ones());
+    if place as u64 | count.cast_unsigned() > MOST || size == 0 {
         return None;
     }
     // SAFETY: `count` elements of `size` bytes, which lie one behind the other, stay valid until the operation has ended
@@ -60,10 +64,12 @@ unsafe fn bytes(
 /// The communicator of a call.
 #[inline(always)]
 fn communicator(handle: c::Comm) -> Option<&'static Comm> {
-    if !state::may_end_at_once() {
-        return None;
+    let runtime = state::runtime_at_once()?;
+    if handle == k::MPI_COMM_WORLD {
+        return Some(&runtime.world);
     }
-    check::find_communicator(handle).map(|comm| &**comm)
+    // Not MPI_COMM_SELF: a message to oneself takes no lane.
+    handle::find::<Arc<Comm>>(handle.0).map(|comm| &**comm)
 }
 
 /// The source and the tag of a receive.

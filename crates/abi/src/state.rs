@@ -17,7 +17,7 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
 
-use weft_atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use weft_launch::bootstrap::{self, Launcher};
 use weft_mpi::{Comm, Process};
 use weft_service::Node;
@@ -95,15 +95,23 @@ pub fn process() -> Checked<&'static Arc<Process>> {
     }
 }
 
-/// Whether calls may take the short way: between `MPI_Init` and `MPI_Finalize`, unless everything is checked.
-static SHORT_WAY: AtomicBool = AtomicBool::new(false);
+/// The runtime while calls may take the short way; else null.
+static SHORT_WAY: AtomicPtr<Runtime> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Whether calls may end at once: the process is between `MPI_Init` and `MPI_Finalize`, but for sessions, and not everything
-/// is checked.
+/// The runtime, if calls may end at once: the process is between `MPI_Init` and `MPI_Finalize`, but for sessions, and not
+/// everything is checked.
+#[inline]
+pub fn runtime_at_once() -> Option<&'static Runtime> {
+    // SYNC state.short_way
+    let runtime = SHORT_WAY.load(Ordering::Acquire);
+    // SAFETY: null, or a box that was leaked when it was complete.
+    unsafe { runtime.as_ref() }
+}
+
+/// Whether calls may end at once.
 #[inline]
 pub fn may_end_at_once() -> bool {
-    // SYNC state.short_way
-    SHORT_WAY.load(Ordering::Acquire)
+    runtime_at_once().is_some()
 }
 
 /// An error unless the process is between `MPI_Init` and `MPI_Finalize`.
@@ -167,8 +175,10 @@ pub fn initialise(thread_level: c_int) -> Checked<()> {
     let runtime = ensure_runtime(thread_level)?;
     runtime.launcher.initialised();
     PHASE.store(Phase::Running as u8, Ordering::Release);
-    // SYNC state.short_way
-    SHORT_WAY.store(!crate::check::mode().is_full(), Ordering::Release);
+    if !crate::check::mode().is_full() {
+        // SYNC state.short_way
+        SHORT_WAY.store(std::ptr::from_ref(runtime).cast_mut(), Ordering::Release);
+    }
     crate::calls::process::find_parent(runtime)
 }
 
@@ -325,7 +335,7 @@ pub fn finalise() {
         runtime.launcher.finalised();
     }
     // SYNC state.short_way
-    SHORT_WAY.store(false, Ordering::Release);
+    SHORT_WAY.store(std::ptr::null_mut(), Ordering::Release);
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 

@@ -2,30 +2,30 @@
 //! releasing are plain stores and loads. The second thread that comes pays once, for all.
 //!
 //! ```text
-//!   owner     who took it first; never changes
-//!   inside    the owner is inside (written by the owner alone)
+//!   owner     who took it first: its mark; never changes
+//!   at hand   the same mark while the owner is not inside, 0 while it is (written by the owner alone)
 //!   revoked   the bias is over: everybody, the owner too, goes through `lock`
 //!   asking    somebody waits for the owner to come out
 //!   holder    who is inside by `lock`; 0 if nobody
 //! ```
 //!
 //! # Who may touch the value
-//! * Not revoked: the owner, while `inside`.
-//! * Revoked: whoever holds `lock`, and the revoker saw `inside == 0` once after revoking.
+//! * Not revoked: the owner, while it is inside.
+//! * Revoked: whoever holds `lock`, and the revoker saw the owner outside once after revoking.
 //!
 //! # Why the two do not meet
-//! The owner stores `inside = 1`, passes the light fence, and loads `revoked`; the revoker stores
-//! `revoked = 1`, passes the heavy fence, and loads `inside`. That is the protocol of
+//! The owner stores `at_hand = 0`, passes the light fence, and loads `revoked`; the revoker stores
+//! `revoked = 1`, passes the heavy fence, and loads `at_hand`. That is the protocol of
 //! [`fence`](mod@crate::fence): at least one sees the other. An owner that sees `revoked` goes back out; a
-//! revoker that sees `inside` waits until it is 0. What the owner did inside happens before its store
-//! `inside = 0` (Release), which the revoker loads (Acquire): SYNC biased.inside.
+//! revoker that finds it inside waits until it is not. What the owner did inside happens before it stores
+//! its mark in `at_hand` again (Release), which the revoker loads (Acquire): SYNC biased.inside.
 //!
 //! With [`FenceMode::Symmetric`] the light fence is a full one and costs what a compare-and-swap does;
-//! it is right all the same.
+//! it is right all the same. The mark says which of the two it is, so that who compares it with its own need not ask.
 //!
 //! # Twice by one thread
 //! A thread that is inside and takes it again would have the value twice, or wait for itself. It is refused: the
-//! owner sees its own `inside`, anybody else its own number in `holder`. Only the thread itself writes its
+//! owner does not find it at hand, anybody else its own number in `holder`. Only the thread itself writes its
 //! number there, and takes it away before it lets go, so what it reads of itself is exact.
 //!
 //! # Who is who
@@ -41,7 +41,7 @@ use crate::{AtomicU32, AtomicUsize, FenceMode, Kernel, Ordering, UnsafeCell, yie
 #[derive(Debug)]
 pub struct Biased<T> {
     owner: AtomicUsize,
-    inside: AtomicU32,
+    at_hand: AtomicUsize,
     revoked: AtomicU32,
     asking: AtomicU32,
     mode: FenceMode,
@@ -72,7 +72,7 @@ impl<T> Biased<T> {
     pub fn new(value: T, mode: FenceMode) -> Self {
         Self {
             owner: AtomicUsize::new(0),
-            inside: AtomicU32::new(0),
+            at_hand: AtomicUsize::new(0),
             revoked: AtomicU32::new(0),
             asking: AtomicU32::new(0),
             mode,
@@ -96,38 +96,65 @@ impl<T> Biased<T> {
             };
             return self.guard(Some(held));
         }
-        if self.owner.load(Ordering::Relaxed) == this_thread() {
-            if self.inside.load(Ordering::Relaxed) != 0 {
+        let mark = self.mark_of(this_thread());
+        if self.owner.load(Ordering::Relaxed) == mark {
+            if self.at_hand.load(Ordering::Relaxed) == 0 {
                 taken_twice();
             }
-            self.inside.store(1, Ordering::Relaxed);
-            self.mode.light();
-            if self.revoked.load(Ordering::Acquire) == 0 {
+            if self.enter(mark, self.mode) {
                 return self.guard(None);
             }
-            self.inside.store(0, Ordering::Release);
         }
         self.lock_slowly(kernel)
+    }
+
+    /// What the owner is known by, if it is that thread.
+    #[inline(always)]
+    fn mark_of(&self, thread: usize) -> usize {
+        // Addresses of thread blocks are even.
+        thread | usize::from(self.mode == FenceMode::Symmetric)
+    }
+
+    /// The owner, which has it at hand, goes inside, unless the bias is over.
+    #[inline(always)]
+    fn enter(&self, mark: usize, mode: FenceMode) -> bool {
+        self.at_hand.store(0, Ordering::Relaxed);
+        mode.light();
+        let entered = self.revoked.load(Ordering::Acquire) == 0;
+        if !entered {
+            // Release: SYNC biased.inside.
+            self.at_hand.store(mark, Ordering::Release);
+        }
+        entered
+    }
+
+    /// The owner goes out.
+    #[inline(always)]
+    fn leave(&self) {
+        let mark = self.owner.load(Ordering::Relaxed);
+        // Release: SYNC biased.inside.
+        self.at_hand.store(mark, Ordering::Release);
     }
 
     /// Takes it by the bias, if that is the calling thread's and it is not inside.
     #[inline]
     pub fn try_by_bias(&self) -> Option<ByBias<'_, T>> {
-        if self.owner.load(Ordering::Relaxed) != this_thread()
-            || self.inside.load(Ordering::Relaxed) != 0
-        {
-            return None;
-        }
-        self.inside.store(1, Ordering::Relaxed);
-        self.mode.light();
-        if self.revoked.load(Ordering::Acquire) == 0 {
-            return Some(ByBias {
-                biased: self,
-                home: core::marker::PhantomData,
-            });
-        }
-        self.inside.store(0, Ordering::Release);
-        None
+        self.try_as(self.mark_of(this_thread()), self.mode)
+    }
+
+    /// The same in the fewest instructions, and with [`FenceMode::Asymmetric`] alone.
+    #[inline]
+    pub fn try_by_asymmetric_bias(&self) -> Option<ByBias<'_, T>> {
+        self.try_as(this_thread(), FenceMode::Asymmetric)
+    }
+
+    #[inline(always)]
+    fn try_as(&self, mark: usize, mode: FenceMode) -> Option<ByBias<'_, T>> {
+        let may = self.at_hand.load(Ordering::Relaxed) == mark && self.enter(mark, mode);
+        may.then(|| ByBias {
+            biased: self,
+            home: core::marker::PhantomData,
+        })
     }
 
     /// Takes it by the lock, if the bias is over and nobody has it.
@@ -151,8 +178,8 @@ impl<T> Biased<T> {
     #[cold]
     fn wait_for_lock<'a, K: Kernel>(&'a self, kernel: &'a K) -> Held<'a, (), K> {
         let me = this_thread();
-        let inside = self.inside.load(Ordering::Relaxed) != 0;
-        let is_mine = inside && self.owner.load(Ordering::Relaxed) == me;
+        let inside = self.at_hand.load(Ordering::Relaxed) == 0;
+        let is_mine = inside && self.owner.load(Ordering::Relaxed) == self.mark_of(me);
         if is_mine || self.holder.load(Ordering::Relaxed) == me {
             taken_twice();
         }
@@ -173,11 +200,13 @@ impl<T> Biased<T> {
 
     #[cold]
     fn lock_slowly<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
-        let me = this_thread();
+        let mark = self.mark_of(this_thread());
         let first = self
             .owner
-            .compare_exchange(0, me, Ordering::Relaxed, Ordering::Relaxed);
+            .compare_exchange(0, mark, Ordering::Relaxed, Ordering::Relaxed);
         if first.is_ok() {
+            // Who revokes before this waits for it.
+            self.at_hand.store(mark, Ordering::Release);
             return self.lock(kernel);
         }
         let held = self.lock.lock(kernel);
@@ -187,7 +216,7 @@ impl<T> Biased<T> {
             self.revoked.store(1, Ordering::Release);
             self.mode.heavy(kernel);
             // Acquire: SYNC biased.inside. Once in the life of the lock; the owner is told by `asking`.
-            while self.inside.load(Ordering::Acquire) != 0 {
+            while self.at_hand.load(Ordering::Acquire) == 0 {
                 yield_now();
             }
             self.asking.store(0, Ordering::Relaxed);
@@ -218,8 +247,7 @@ impl<'a, T> ByBias<'a, T> {
 impl<T> Drop for ByBias<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // Release: SYNC biased.inside.
-        self.biased.inside.store(0, Ordering::Release);
+        self.biased.leave();
     }
 }
 
@@ -293,8 +321,7 @@ impl<T, K: Kernel> Drop for Guard<'_, T, K> {
     #[inline]
     fn drop(&mut self) {
         if self.held.is_none() {
-            // Release: SYNC biased.inside.
-            self.biased.inside.store(0, Ordering::Release);
+            self.biased.leave();
         } else {
             // Before the lock itself is let go of, by the drop of the field.
             self.biased.holder.store(0, Ordering::Relaxed);
@@ -382,6 +409,10 @@ mod tests {
         let mut guard = one.try_by_bias().expect("it is this thread's");
         *guard += 1;
         assert!(one.try_by_bias().is_none(), "it is inside");
+        assert!(
+            one.try_by_asymmetric_bias().is_none(),
+            "its fence costs something"
+        );
         assert!(one.try_by_lock(park).is_none(), "the bias is not over");
         assert!(is_refused(one, park));
         drop(guard);
@@ -399,6 +430,19 @@ mod tests {
         assert!(one.try_by_lock(park).is_none());
         drop(guard);
         assert_eq!(*one.lock(park), 4);
+    }
+
+    #[test]
+    fn who_has_a_fence_that_costs_nothing_takes_it_without_asking_for_the_mode() {
+        let (one, park) = (Biased::new(0u32, FenceMode::Asymmetric), Park::new());
+        assert!(one.try_by_asymmetric_bias().is_none(), "it is nobody's yet");
+        *one.lock(&park) += 1;
+        let mut guard = one.try_by_asymmetric_bias().expect("it is this thread's");
+        *guard += 1;
+        assert!(one.try_by_asymmetric_bias().is_none(), "it is inside");
+        assert!(one.try_by_bias().is_none(), "it is inside");
+        drop(guard);
+        assert_eq!(*one.lock(&park), 2);
     }
 
     #[test]

@@ -243,10 +243,11 @@ impl Shared {
     }
 
     /// Takes it if this thread has the bias: the shortest way, for what may leave nothing to the program's own code. Who finds more
-    /// to do goes on with the guard that this one [becomes](biased::ByBias::into_guard).
+    /// to do goes on with the guard that this one [becomes](biased::ByBias::into_guard). Where fences cost something there is no
+    /// such way.
     #[inline(always)]
     pub(crate) fn try_by_bias(&self) -> Option<biased::ByBias<'_, Engine>> {
-        self.engine.try_by_bias()
+        self.engine.try_by_asymmetric_bias()
     }
 
     #[cold]

@@ -27,7 +27,7 @@ use weft_sys::span::{Region, SHORT};
 use crate::check::{PAGE, TAG_MAX};
 use crate::generated::constants as k;
 use crate::handle;
-use crate::handle::request::{Named, pack, unpack};
+use crate::handle::request::{ends_once, pack};
 use crate::{c, state};
 
 pub use one_sided::*;
@@ -311,26 +311,18 @@ pub unsafe fn iprobe(
 /// What had ended before its call returned.
 const DONE: c::Request = pack(RequestId::DONE);
 
-/// The handle of the request of a call that completes one.
+/// The handle of the request of a call that completes one, and the engine's side of this process.
 ///
 /// # Safety
 /// As the head of the module says.
 #[inline(always)]
-unsafe fn request_at(address: *const c::Request) -> Option<c::Request> {
-    if address.is_null() || !state::may_end_at_once() {
+unsafe fn request_at(address: *const c::Request) -> Option<(c::Request, &'static Process)> {
+    if address.is_null() {
         return None;
     }
+    let runtime = state::runtime_at_once()?;
     // SAFETY: as the caller promises; it is not null.
-    Some(unsafe { address.read_unaligned() })
-}
-
-/// The request of a handle, unless it is persistent.
-#[inline(always)]
-fn ends_once(handle: c::Request) -> Option<RequestId> {
-    match unpack(handle) {
-        Named::Request(id, false) => Some(id),
-        Named::Request(_, true) | Named::Null | Named::Wild => None,
-    }
+    Some((unsafe { address.read_unaligned() }, &runtime.process))
 }
 
 /// The request has ended: stores what there is to say.
@@ -382,7 +374,7 @@ unsafe fn wait_by(
     wait: impl FnOnce(&Process, RequestId) -> Option<Received>,
 ) -> bool {
     // SAFETY: as the caller promises.
-    let Some(handle) = (unsafe { request_at(request) }) else {
+    let Some((handle, process)) = (unsafe { request_at(request) }) else {
         return false;
     };
     // Before anything is taken apart: of all that is waited for, this is the least to do.
@@ -391,10 +383,10 @@ unsafe fn wait_by(
         unsafe { set_ended(request, status, None) };
         return true;
     }
-    let (Some(id), Some(runtime)) = (ends_once(handle), state::runtime()) else {
+    let Some(id) = ends_once(handle) else {
         return false;
     };
-    let received = wait(&runtime.process, id);
+    let received = wait(process, id);
     if received.is_some() {
         // SAFETY: as above.
         unsafe { set_ended(request, status, received) };
@@ -444,15 +436,15 @@ pub unsafe fn waitall(count: i64, requests: *mut c::Request, statuses: *mut c::S
 pub unsafe fn test(request: *mut c::Request, flag: *mut c_int, status: *mut c::Status) -> bool {
     // SAFETY: as the caller promises.
     let found = unsafe { request_at(request) };
-    let Some(handle) = found.filter(|_| !flag.is_null()) else {
+    let Some((handle, process)) = found.filter(|_| !flag.is_null()) else {
         return false;
     };
     let mut received = None;
     if handle != DONE {
-        let (Some(id), Some(runtime)) = (ends_once(handle), state::runtime()) else {
+        let Some(id) = ends_once(handle) else {
             return false;
         };
-        received = match runtime.process.test_at_once(id) {
+        received = match process.test_at_once(id) {
             Some(Some(received)) => Some(received),
             Some(None) => {
                 // SAFETY: as the caller promises; it is not null, and may be aligned as the caller likes.

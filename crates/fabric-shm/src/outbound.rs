@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Head, Peer, Posted, Result, SharedBytes, SlotWriter};
+use weft_sys::span::SHORT;
 
 use crate::bell::ShmBell;
 use crate::lane::{self, OutLane, PacketKind};
@@ -127,6 +128,9 @@ impl OutboundLanes {
         };
         if outbound.closed {
             return false;
+        }
+        if data.len() > SHORT {
+            return self.inject_longer(to, head, data);
         }
         let Some(slot) = outbound.lane.room() else {
             return self.inject_longer(to, head, data);

@@ -56,6 +56,28 @@ const fn handle(id: RequestId, persistent: bool) -> c::Request {
     c::Request(high | MARK | persistent | (id.generation() as usize) << INDEX_BITS | index)
 }
 
+/// What the handle of a request that ends once has and has not, but for index and generation.
+const SHAPE: usize =
+    !((1 << HIGH_SHIFT) - 1) & !(((1 << HIGH_BITS) - 1) << HIGH_SHIFT) | 3 << 30 | PERSISTENT;
+
+/// The request of a handle, if it is one that ends once: [`unpack`] in one comparison.
+#[inline(always)]
+pub const fn ends_once(handle: c::Request) -> Option<RequestId> {
+    if handle.0 & SHAPE != MARK {
+        return None;
+    }
+    Some(id_of(handle))
+}
+
+/// The name in a handle that has the shape of one.
+#[inline(always)]
+const fn id_of(handle: c::Request) -> RequestId {
+    // The constructor cuts the generation to its bits, and so the mark of persistent requests off.
+    let low = handle.0 as u32;
+    let high = (handle.0 >> HIGH_SHIFT) as u32;
+    RequestId::new(high << INDEX_BITS | low & LOW, low >> INDEX_BITS)
+}
+
 /// The meaning of a handle.
 #[inline]
 pub const fn unpack(handle: c::Request) -> Named {
@@ -66,11 +88,7 @@ pub const fn unpack(handle: c::Request) -> Named {
     if word as u32 >> 30 != 1 || word >> (HIGH_SHIFT + HIGH_BITS) != 0 {
         return Named::Wild;
     }
-    // The constructor cuts the generation to its bits, and so the mark of persistent requests off.
-    let low = word as u32;
-    let high = (word >> HIGH_SHIFT) as u32;
-    let id = RequestId::new(high << INDEX_BITS | low & LOW, low >> INDEX_BITS);
-    Named::Request(id, word & PERSISTENT != 0)
+    Named::Request(id_of(handle), word & PERSISTENT != 0)
 }
 
 #[cfg(test)]
@@ -92,9 +110,14 @@ mod tests {
                 unpack(handle(id, persistent)),
                 Named::Request(id, persistent)
             );
+            let once = (!persistent).then_some(id);
+            assert_eq!(ends_once(handle(id, persistent)), once);
         }
         assert_eq!(unpack(MPI_REQUEST_NULL), Named::Null);
         assert_eq!(unpack(c::Request(0)), Named::Wild);
+        for other in [MPI_REQUEST_NULL.0, 0, 0x7fff_dead_beef, MARK | 1 << 31] {
+            assert_eq!(ends_once(c::Request(other)), None);
+        }
         assert_eq!(
             unpack(c::Request(0x7fff_dead_beef)),
             Named::Wild,

@@ -175,7 +175,8 @@ impl Core {
         let Some(request) = self.matching.meet_oldest(envelope) else {
             return false;
         };
-        let Some(slot) = self.requests.get_mut(request) else {
+        // A free one does not end.
+        let Some(slot) = self.requests.slot_mut(request) else {
             return false;
         };
         if !slot.end_plainly((from, tag), signature, data) {

@@ -138,8 +138,14 @@ impl Requests {
     /// The request of that name, if it is live.
     #[inline]
     pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
+        self.slot_mut(id).filter(|slot| slot.phase() != Phase::Free)
+    }
+
+    /// The slot of that name, free or not.
+    #[inline(always)]
+    pub(super) fn slot_mut(&mut self, id: RequestId) -> Option<&mut Request> {
         let slot = self.slots.get_mut(id.index() as usize)?;
-        (slot.generation() == id.generation() && slot.phase() != Phase::Free).then_some(slot)
+        (slot.generation() == id.generation()).then_some(slot)
     }
 
     /// The request of that name, or the error of the standard.

@@ -75,6 +75,21 @@ fn chapters_of_the_standard_are_there() {
 }
 
 #[test]
+fn attributes_have_callbacks_and_buffers_come_back() {
+    if !is_there() {
+        return;
+    }
+    for (source, said) in [
+        ("attributes.f90", "attributes ok"),
+        ("attributes_old.f90", "old ok"),
+    ] {
+        let ended = job(2, "mpifort", source, &[]);
+        ended.expect_success();
+        assert!(ended.out.contains(said), "{source}: {}", ended.out);
+    }
+}
+
+#[test]
 fn an_error_names_the_line_of_the_program() {
     if !is_there() {
         return;

@@ -2,6 +2,8 @@
 
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod attributes;
+mod detach;
 mod own;
 mod start;
 mod texts;

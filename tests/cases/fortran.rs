@@ -90,6 +90,20 @@ fn attributes_have_callbacks_and_buffers_come_back() {
 }
 
 #[test]
+fn a_program_starts_others_by_padded_texts() {
+    if !is_there() {
+        return;
+    }
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "1", "--universe", "4"])
+        .arg(build("mpifort", "spawn.f90"));
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    assert!(ended.out.contains("spawn ok"), "{}", ended.out);
+}
+
+#[test]
 fn an_error_names_the_line_of_the_program() {
     if !is_there() {
         return;

@@ -5,5 +5,7 @@
 mod attributes;
 mod detach;
 mod own;
+mod requests;
+mod spawn;
 mod start;
 mod texts;

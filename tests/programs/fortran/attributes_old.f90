@@ -2,7 +2,7 @@
 program attributes_old
   use mpi
   implicit none
-  integer :: keyval, value, comm, e, size
+  integer :: keyval, value, comm, info, e, size
   integer :: room(1000)
   logical :: flag
   call MPI_Init(e)
@@ -20,6 +20,9 @@ program attributes_old
   call MPI_Buffer_attach(room, 4000, e)
   call MPI_Buffer_detach(room, size, e)
   if (size /= 4000) stop 14
+  call MPI_Info_create_env(info, e)
+  if (info == MPI_INFO_NULL) stop 15
+  call MPI_Info_free(info, e)
   print *, 'old ok'
   call MPI_Finalize(e)
 end program

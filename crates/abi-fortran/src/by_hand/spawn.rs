@@ -11,35 +11,37 @@ use crate::text::Text;
 
 /// Arguments of a program as C has them.
 struct Arguments {
-    /// They stay where they are: the pointers lead into them.
-    _texts: Vec<Box<Text>>,
+    /// The pointers lead into them.
+    _texts: Vec<Text>,
     pointers: Vec<*mut c_char>,
 }
 
 impl Arguments {
-    /// Those of `array`, of which each has `length` letters, and the next is `step` texts further.
-    ///
-    /// # Safety
-    /// There are as many texts as stand before a blank one, and that one; or the array is `MPI_ARGV_NULL`.
-    unsafe fn new(array: *const c_char, length: usize, step: usize) -> Self {
-        let (mut texts, mut pointers) = (Vec::new(), Vec::new());
-        if !sentinel::is_argv_null(array) && length != 0 {
-            for place in 0.. {
-                // SAFETY: as this function demands: no blank one came before.
-                let mut text =
-                    Box::new(unsafe { Text::new(array.add(place * step * length), length) });
-                if text.is_empty() {
-                    break;
-                }
-                pointers.push(text.pointer());
-                texts.push(text);
-            }
-        }
+    fn of(mut texts: Vec<Text>) -> Self {
+        let mut pointers: Vec<_> = texts.iter_mut().map(Text::pointer).collect();
         pointers.push(std::ptr::null_mut());
         Self {
             _texts: texts,
             pointers,
         }
+    }
+
+    /// Those of `array`, of which each has `length` letters, and the next is `step` texts further.
+    ///
+    /// # Safety
+    /// There are as many texts as stand before a blank one, and that one; or the array is `MPI_ARGV_NULL`.
+    unsafe fn new(array: *const c_char, length: usize, step: usize) -> Self {
+        if sentinel::is_argv_null(array) || length == 0 {
+            return Self::of(Vec::new());
+        }
+        // SAFETY: as this function demands: no blank one came before.
+        let text = |place| unsafe { Text::new(array.add(place * step * length), length) };
+        Self::of(
+            (0..)
+                .map(text)
+                .take_while(|text| !text.is_empty())
+                .collect(),
+        )
     }
 }
 
@@ -69,14 +71,10 @@ pub unsafe extern "C" fn mpi_comm_spawn_(
 ) {
     // SAFETY: the addresses are the program's, and arrays are read where they have a meaning.
     unsafe {
-        let nothing = || Arguments {
-            _texts: Vec::new(),
-            pointers: vec![std::ptr::null_mut()],
-        };
         let mut arguments = if is_root(root, comm) {
             Arguments::new(argv, argv_length, 1)
         } else {
-            nothing()
+            Arguments::of(Vec::new())
         };
         let mut command = Text::bare(command, command_length);
         let mut made = word(int(intercomm));

@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (root.join("crates/abi/include/mpi.h"), header::text(&tables)),
         (
             root.join("docs/coverage.md"),
-            coverage::text(&tables, &calls),
+            coverage::text(&tables, &calls, &fortran),
         ),
         (
             root.join("tests/programs/extremes_calls.h"),

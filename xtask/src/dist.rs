@@ -1,9 +1,9 @@
 //! `cargo xtask dist`: builds Weft in release and lays it out as an installation.
 //!
 //! ```text
-//! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC are links to it
-//! PREFIX/lib/      libmpi_abi.so.1, and libmpi_abi.so as a link to it
-//! PREFIX/include/  mpi.h and what else C programs include
+//! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77 are links to it
+//! PREFIX/lib/      libmpi_abi.so.1, libmpi_fortran.so.1, and the same without a number as links to them; libmpi.so.12
+//! PREFIX/include/  mpi.h and what else C programs include; mpif.h, and the sources of the modules for Fortran
 //! PREFIX/share/    the examples; what other tools look for there and in lib/: see `packages`
 //! ```
 
@@ -25,7 +25,9 @@ pub struct Arguments {
 }
 
 /// Names under which the one program answers.
-const NAMES: [&str; 6] = ["mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++", "mpiCC"];
+const NAMES: [&str; 9] = [
+    "mpiexec", "mpirun", "mpicc", "mpicxx", "mpic++", "mpiCC", "mpifort", "mpif90", "mpif77",
+];
 
 /// Builds and lays out; prints the prefix on standard output.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -52,6 +54,8 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
             "weft-abi",
             "--package",
             "weft-abi-mpich",
+            "--package",
+            "weft-abi-fortran",
         ])
         .status()
         .context("cannot start cargo")?;
@@ -59,20 +63,28 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         bail!("cargo build --release ended badly ({status})");
     }
     let built = target.join("release");
-    let [standard, mpich] = LIBRARIES.map(|(name, _)| built.join(name));
-    arrange(&prefix, &built.join("weft"), [&standard, &mpich])?;
+    let libraries = LIBRARIES.map(|(name, _)| built.join(name));
+    arrange(
+        &prefix,
+        &built.join("weft"),
+        libraries.each_ref().map(PathBuf::as_path),
+    )?;
     Ok(prefix)
 }
 
 /// Libraries: as cargo names them, and as programs ask for them. `libmpi.so` for linkers is not among them: whoever builds a
 /// program with Weft builds it for the standard ABI.
-pub const LIBRARIES: [(&str, &str); 2] = [
+pub const LIBRARIES: [(&str, &str); 3] = [
     ("libmpi_abi.so", "libmpi_abi.so.1"),
     ("libmpi.so", "libmpi.so.12"),
+    ("libmpi_fortran.so", "libmpi_fortran.so.1"),
 ];
 
+/// Libraries by the names by which linkers find them.
+pub const LINKED: [(&str, &str); 2] = [LIBRARIES[0], LIBRARIES[2]];
+
 /// Lays out an installation of this command and of these [`LIBRARIES`], and of what is in the tree.
-pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 2]) -> Result<()> {
+pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 3]) -> Result<()> {
     let root = root()?;
     for folder in ["bin", "lib", "include", "share/weft/examples"] {
         fs::create_dir_all(prefix.join(folder))
@@ -85,8 +97,14 @@ pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 2]) -> Result<(
     for (library, (_, wanted)) in libraries.iter().zip(LIBRARIES) {
         put(library, &prefix.join("lib").join(wanted))?;
     }
-    link("libmpi_abi.so.1", &prefix.join("lib/libmpi_abi.so"))?;
+    for (short, wanted) in LINKED {
+        link(wanted, &prefix.join("lib").join(short))?;
+    }
     copy_tree(&root.join("crates/abi/include"), &prefix.join("include"))?;
+    copy_tree(
+        &root.join("crates/abi-fortran/modules"),
+        &prefix.join("include"),
+    )?;
     copy_tree(&root.join("examples"), &prefix.join("share/weft/examples"))?;
     crate::packages::lay_out(prefix)
 }

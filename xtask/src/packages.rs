@@ -220,8 +220,17 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     let tree = tempfile::tempdir().context("a folder for the package")?;
     let prefix = tree.path().join("opt/weft");
     dist::copy_tree(built, &prefix)?;
+    // What mpifort has made there belongs to the compiler of this machine.
+    let modules = prefix.join("lib/fortran");
+    if modules.exists() {
+        fs::remove_dir_all(&modules)?;
+    }
     // Copies of links would be copies of the program.
-    for (folder, file) in [("bin", "weft"), ("lib", "libmpi_abi.so.1")] {
+    for (folder, file) in [
+        ("bin", "weft"),
+        ("lib", "libmpi_abi.so.1"),
+        ("lib", "libmpi_fortran.so.1"),
+    ] {
         for entry in fs::read_dir(built.join(folder))? {
             let entry = entry?;
             if entry.file_type()?.is_symlink() {
@@ -244,7 +253,7 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
         &tree.path().join("DEBIAN/control"),
         &format!(
             "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The maintainers of Weft <weft@localhost>\n\
-             Section: net\nPriority: optional\nDepends: libc6\nRecommends: libhwloc15\nSuggests: gcc\n\
+             Section: net\nPriority: optional\nDepends: libc6\nRecommends: libhwloc15\nSuggests: gcc, gfortran\n\
              Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \
              implementations of MPI.\n"
         ),

@@ -118,7 +118,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let plain = dist::lay_out(None)?;
     let prefix = folder.join("dist");
     let mpich = plain.join("lib/libmpi.so.12");
-    dist::arrange(&prefix, &plain.join("bin/weft"), [&library, &mpich])?;
+    let fortran = plain.join("lib/libmpi_fortran.so.1");
+    dist::arrange(
+        &prefix,
+        &plain.join("bin/weft"),
+        [&library, &mpich, &fortran],
+    )?;
     let mut tests = dist::cargo();
     tests
         .current_dir(&root)

@@ -402,7 +402,7 @@ fn prepare() -> Result<()> {
 
 /// Installs what some tests want, and say so when they have to do without: the launcher of MPICH; for
 /// jobs on several hosts namespaces, a server in each, ports that can be shut; ordinary programs to talk
-/// to over a shared network card; what checks the models.
+/// to over a shared network card; what checks the models; a compiler of Fortran.
 fn useful() {
     let mut missing = Vec::new();
     for (file, package) in [
@@ -413,6 +413,7 @@ fn useful() {
         ("/usr/bin/iperf3", "iperf3"),
         ("/usr/bin/spin", "spin"),
         ("/usr/bin/fi_info", "libfabric-bin"),
+        ("/usr/bin/gfortran", "gfortran"),
     ] {
         if !std::path::Path::new(file).exists() {
             missing.push(package);
@@ -427,7 +428,7 @@ fn useful() {
         println!("missing: {}; trying apt-get install", missing.join(" "));
         if !quietly("apt-get", &["update"]) || !quietly("apt-get", &install) {
             println!(
-                "not installed: some tests of jobs on several hosts, of libfabric and of weft net will be skipped"
+                "not installed: some tests of jobs on several hosts, of libfabric, of weft net and of Fortran will be skipped"
             );
         }
     }

@@ -34,13 +34,16 @@ pub struct Arguments {
 }
 
 /// The scripts: a name, and the word by which the command knows it.
-const SCRIPTS: [(&str, &str); 6] = [
+const SCRIPTS: [(&str, &str); 9] = [
     ("mpiexec", "mpiexec"),
     ("mpirun", "mpirun"),
     ("mpicc", "mpicc"),
     ("mpicxx", "mpicxx"),
     ("mpic++", "mpicxx"),
     ("mpiCC", "mpicxx"),
+    ("mpifort", "mpifort"),
+    ("mpif90", "mpifort"),
+    ("mpif77", "mpifort"),
 ];
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -76,7 +79,12 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     for folder in [&data.join("bin"), &data.join("lib"), &name.join("licenses")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let parts = ["bin/weft", "lib/libmpi_abi.so.1", "lib/libmpi.so.12"];
+    let parts = [
+        "bin/weft",
+        "lib/libmpi_abi.so.1",
+        "lib/libmpi.so.12",
+        "lib/libmpi_fortran.so.1",
+    ];
     for part in parts {
         strip(&built.join(part), &data.join(part))?;
     }
@@ -88,7 +96,9 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
         fs::write(&path, text)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
     }
-    fs::write(data.join("lib/libmpi_abi.so"), "INPUT(libmpi_abi.so.1)\n")?;
+    for (short, wanted) in dist::LINKED {
+        fs::write(data.join("lib").join(short), format!("INPUT({wanted})\n"))?;
+    }
     dist::copy_tree(&built.join("include"), &data.join("include"))?;
     dist::copy_tree(&built.join("share"), &data.join("share"))?;
     for license in ["LICENSE-APACHE", "LICENSE-MIT"] {

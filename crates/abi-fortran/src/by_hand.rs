@@ -2,6 +2,10 @@
 
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
+mod attributes;
+mod detach;
 mod own;
+mod requests;
+mod spawn;
 mod start;
 mod texts;

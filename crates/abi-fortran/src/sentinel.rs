@@ -81,7 +81,6 @@ pub fn weights(at: *mut c_int) -> *mut c_int {
 }
 
 /// Error codes of processes; null if the program wants none.
-#[expect(dead_code, reason = "for MPI_Comm_spawn, which is not written yet")]
 pub fn error_codes(at: *mut c_int) -> *mut c_int {
     if at == &raw mut mpi_fortran_errcodes_ignore_ {
         std::ptr::null_mut()
@@ -91,7 +90,6 @@ pub fn error_codes(at: *mut c_int) -> *mut c_int {
 }
 
 /// Whether there are no arguments of a program to be started.
-#[expect(dead_code, reason = "for MPI_Comm_spawn, which is not written yet")]
 pub fn is_argv_null(at: *const c_char) -> bool {
     at == &raw const mpi_fortran_argv_null_ || at == &raw const mpi_fortran_argvs_null_
 }

@@ -229,8 +229,7 @@ fn unwind() -> (Option<EntryPoint>, Option<CallSite>) {
         if !has_left {
             within = last.replace(address);
         }
-        let between = translation().is_some_and(|code| code.contains(&address));
-        if !inside && !between {
+        if !inside && !is_in_translation(address) {
             site = Some(CallSite(Place::Return(address)));
         }
         site.is_none() && left > 0
@@ -274,22 +273,23 @@ fn own_code() -> Option<&'static Range<usize>> {
     .as_ref()
 }
 
-/// The addresses of the library that translates the calls of programs of MPICH's ABI, and is no place of the program.
-fn translation() -> Option<&'static Range<usize>> {
-    static TRANSLATION: OnceLock<Option<Range<usize>>> = OnceLock::new();
-    TRANSLATION
-        .get_or_init(|| {
-            let mut found = None;
-            each_object(|object| {
-                if file_name(&object.name) != "libmpi.so.12" {
-                    return ControlFlow::Continue(());
-                }
-                found = Some(object.addresses.clone());
-                ControlFlow::Break(())
-            });
-            found
-        })
-        .as_ref()
+/// Libraries that translate calls, of programs of MPICH's ABI and of Fortran, and are no places of the program.
+const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
+
+/// Whether an address is in one of them.
+fn is_in_translation(address: usize) -> bool {
+    static FOUND: OnceLock<Vec<Range<usize>>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let mut found = Vec::new();
+        each_object(|object| {
+            if TRANSLATIONS.contains(&file_name(&object.name)) {
+                found.push(object.addresses.clone());
+            }
+            ControlFlow::Continue(())
+        });
+        found
+    });
+    found.iter().any(|addresses| addresses.contains(&address))
 }
 
 /// The file that an address was loaded from, and where in it.

@@ -4,15 +4,16 @@ use std::fmt::Write;
 
 use super::NOTICE;
 use super::calls::Calls;
+use super::fortran::Fortran;
 use super::table::Tables;
 
 /// The whole page.
-pub fn text(tables: &Tables, calls: &Calls) -> String {
+pub fn text(tables: &Tables, calls: &Calls, fortran: &Fortran) -> String {
     let mut out = format!(
-        "# Coverage of the MPI 5.0 C binding\n\n{NOTICE}\n\n\
+        "# Coverage of the MPI 5.0 bindings\n\n{NOTICE}\n\n\
          Every function is exported, as `MPI_…` and as `PMPI_…`; a function without an implementation does not get\n\
          through the generator. *Large* marks the functions that have a second form, `…_c`, with large counts: both\n\
-         forms are the same code.\n\n\
+         forms are the same code. *Fortran*: `yes`, in `mpif.h` and both modules; `old`, in `mpif.h` and module `mpi` alone.\n\n\
          | group | functions | implemented | with their `_c` forms |\n|---|--:|--:|--:|\n"
     );
     let (mut total, mut done, mut forms) = (0, 0, (0, 0));
@@ -43,10 +44,14 @@ pub fn text(tables: &Tables, calls: &Calls) -> String {
         "| **all** | **{total}** | **{done}** | **{} of {}** |",
         forms.0, forms.1
     );
+    let _ = writeln!(out, "\nNot in Fortran:\n");
+    for (name, reason) in fortran.reasons() {
+        let _ = writeln!(out, "* {name}: {reason}");
+    }
     for (group, functions) in &tables.groups {
         let _ = writeln!(
             out,
-            "\n## {group}\n\n| function | large | state | note |\n|---|---|---|---|"
+            "\n## {group}\n\n| function | large | state | Fortran | note |\n|---|---|---|---|---|"
         );
         for function in functions {
             let large = if function.large { "yes" } else { "" };
@@ -56,7 +61,12 @@ pub fn text(tables: &Tables, calls: &Calls) -> String {
                 "unsupported"
             };
             let note = function.note.as_deref().unwrap_or("");
-            let _ = writeln!(out, "| `{}` | {large} | {state} | {note} |", function.name);
+            let in_fortran = fortran.state(group, function);
+            let _ = writeln!(
+                out,
+                "| `{}` | {large} | {state} | {in_fortran} | {note} |",
+                function.name
+            );
         }
     }
     out

@@ -88,10 +88,6 @@ impl Fortran {
     }
 
     /// What the page of coverage says of a function.
-    #[expect(
-        dead_code,
-        reason = "for a column of docs/coverage.md, when the bindings are installed"
-    )]
     pub fn state(&self, group: &str, function: &Function) -> &'static str {
         match (
             self.reason_not_there(group, function),
@@ -104,10 +100,6 @@ impl Fortran {
     }
 
     /// The reasons, for the page of coverage.
-    #[expect(
-        dead_code,
-        reason = "for a column of docs/coverage.md, when the bindings are installed"
-    )]
     pub fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
         let groups = self.groups_not_there.iter();
         groups

@@ -158,7 +158,7 @@ impl Lists {
     }
 }
 
-/// What the coverage page says about a function: `| `MPI_X` | large | state | note |`.
+/// What the coverage page says about a function: `| `MPI_X` | large | state | Fortran | note |`.
 fn state<'a>(coverage: &'a str, function: &str) -> Option<&'a str> {
     let named = format!("`{function}`");
     let row = coverage.lines().find(|line| {

@@ -3,8 +3,9 @@
 use std::ffi::{c_int, c_void};
 
 use crate::also;
-use crate::data::int;
+use crate::data::{int, store_handle};
 use crate::error::finish;
+use crate::generated::c;
 use crate::logical;
 
 #[unsafe(no_mangle)]
@@ -25,6 +26,21 @@ also!(mpi_status_f2f08_: mpi_status_f082f_ mpi_status_f2f08_f08_ mpi_status_f082
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_f_sync_reg_(_buffer: *mut c_void) {}
 also!(mpi_f_sync_reg_: mpi_f_sync_reg_f08_);
+
+/// Of the environment alone: Fortran has no arguments of main to pass on.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_info_create_env_(info: *mut c_int, ierror: *mut c_int) {
+    let mut made = 0;
+    // SAFETY: the addresses are the program's; there are no arguments.
+    unsafe {
+        let code = c::MPI_Info_create_env(0, std::ptr::null_mut(), &mut made);
+        if code == 0 {
+            store_handle(info, made);
+        }
+        finish(ierror, code);
+    }
+}
+also!(mpi_info_create_env_: pmpi_info_create_env_ mpi_info_create_env_f08_ pmpi_info_create_env_f08_);
 
 /// The begin of a descriptor of ISO_Fortran_binding.h.
 #[repr(C)]

@@ -6,7 +6,7 @@ use crate::also;
 use crate::data::{handle, int};
 use crate::error::finish;
 use crate::generated::c;
-use crate::generated::constants::MPI_MAX_INFO_VAL;
+use crate::generated::constants::{MPI_MAX_INFO_VAL, MPI_MAX_PSET_NAME_LEN};
 use crate::logical;
 use crate::text::{self, Text};
 
@@ -83,3 +83,40 @@ pub unsafe extern "C" fn mpi_info_get_string_(
     }
 }
 also!(mpi_info_get_string_: pmpi_info_get_string_ mpi_info_get_string_f08_ pmpi_info_get_string_f08_);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mpi_session_get_nth_pset_(
+    session: *const c_int,
+    info: *const c_int,
+    place: *const c_int,
+    pset_len: *mut c_int,
+    pset_name: *mut c_char,
+    ierror: *mut c_int,
+    name_length: usize,
+) {
+    let mut room = [0_u8; MPI_MAX_PSET_NAME_LEN];
+    // SAFETY: as above. A length of 0 asks for the length.
+    unsafe {
+        let given = int(pset_len);
+        let mut there = if given <= 0 {
+            given
+        } else {
+            given.min(MPI_MAX_PSET_NAME_LEN as c_int - 1) + 1
+        };
+        let code = c::MPI_Session_get_nth_pset(
+            handle(session),
+            handle(info),
+            int(place),
+            &mut there,
+            room.as_mut_ptr().cast(),
+        );
+        if code == 0 {
+            if given > 0 {
+                text::give(code, &room, pset_name, name_length);
+            }
+            pset_len.write_unaligned(there - 1);
+        }
+        finish(ierror, code);
+    }
+}
+also!(mpi_session_get_nth_pset_: pmpi_session_get_nth_pset_ mpi_session_get_nth_pset_f08_ pmpi_session_get_nth_pset_f08_);

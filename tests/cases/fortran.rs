@@ -104,6 +104,16 @@ fn a_program_starts_others_by_padded_texts() {
 }
 
 #[test]
+fn what_is_written_after_the_call_is_read() {
+    if !is_there() {
+        return;
+    }
+    let ended = job(1, "mpifort", "late.f90", &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("late ok"), "{}", ended.out);
+}
+
+#[test]
 fn an_error_names_the_line_of_the_program() {
     if !is_there() {
         return;

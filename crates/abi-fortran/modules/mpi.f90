@@ -721,11 +721,11 @@ module mpi
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       logical :: is_set
       integer :: ierror
     end subroutine MPI_Abi_get_fortran_booleans
@@ -734,11 +734,11 @@ module mpi
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       logical :: is_set
       integer :: ierror
     end subroutine PMPI_Abi_get_fortran_booleans
@@ -773,11 +773,11 @@ module mpi
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       integer :: ierror
     end subroutine MPI_Abi_set_fortran_booleans
     subroutine PMPI_Abi_set_fortran_booleans(logical_size, logical_true, logical_false, ierror)
@@ -785,11 +785,11 @@ module mpi
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       integer :: ierror
     end subroutine PMPI_Abi_set_fortran_booleans
     subroutine MPI_Abi_set_fortran_info(info, ierror)
@@ -816,7 +816,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -833,7 +833,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -900,13 +900,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -916,13 +916,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -933,13 +933,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -952,13 +952,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -970,13 +970,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -987,13 +987,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -1005,13 +1005,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -1025,13 +1025,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -1044,11 +1044,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -1059,11 +1059,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -1074,11 +1074,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -1091,11 +1091,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -1108,13 +1108,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -1124,13 +1124,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -1140,13 +1140,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -1159,13 +1159,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -1178,14 +1178,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -1197,14 +1197,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -1216,14 +1216,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -1237,14 +1237,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -1258,14 +1258,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -1277,14 +1277,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -1296,14 +1296,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -1317,14 +1317,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -1393,7 +1393,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -1404,7 +1404,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -1415,7 +1415,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -1428,7 +1428,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -1441,7 +1441,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -1453,7 +1453,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -1465,7 +1465,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -1478,7 +1478,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -1491,7 +1491,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine MPI_Buffer_attach
@@ -1499,7 +1499,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine PMPI_Buffer_attach
@@ -1507,7 +1507,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine MPI_Buffer_detach
@@ -1515,7 +1515,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine PMPI_Buffer_detach
@@ -1684,7 +1684,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine MPI_Comm_attach_buffer
@@ -1693,7 +1693,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine PMPI_Comm_attach_buffer
@@ -1818,7 +1818,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine MPI_Comm_detach_buffer
@@ -1827,7 +1827,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine PMPI_Comm_detach_buffer
@@ -2175,15 +2175,15 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       !DIR$ IGNORE_TKR compare_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
-      type(*), dimension(*) :: compare_addr
+      type(*), dimension(*), target :: compare_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: datatype
       integer :: target_rank
       integer(kind=MPI_ADDRESS_KIND) :: target_disp
@@ -2196,15 +2196,15 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       !DIR$ IGNORE_TKR compare_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
-      type(*), dimension(*) :: compare_addr
+      type(*), dimension(*), target :: compare_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: datatype
       integer :: target_rank
       integer(kind=MPI_ADDRESS_KIND) :: target_disp
@@ -2347,11 +2347,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -2362,11 +2362,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -2377,11 +2377,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -2394,11 +2394,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -2412,11 +2412,11 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: datatype
       integer :: target_rank
       integer(kind=MPI_ADDRESS_KIND) :: target_disp
@@ -2429,11 +2429,11 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: datatype
       integer :: target_rank
       integer(kind=MPI_ADDRESS_KIND) :: target_disp
@@ -2616,7 +2616,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2627,7 +2627,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2638,7 +2638,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2649,7 +2649,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2662,7 +2662,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2675,7 +2675,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2688,7 +2688,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2701,7 +2701,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2712,7 +2712,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2723,7 +2723,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2734,7 +2734,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2745,7 +2745,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2756,7 +2756,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2767,7 +2767,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2780,7 +2780,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2793,7 +2793,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2806,7 +2806,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2819,7 +2819,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2830,7 +2830,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2841,7 +2841,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: request
@@ -2881,7 +2881,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2893,7 +2893,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2905,7 +2905,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2917,7 +2917,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2928,7 +2928,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -2938,7 +2938,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -2949,7 +2949,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_read_all_end
@@ -2959,7 +2959,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_read_all_end
@@ -2970,7 +2970,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2983,7 +2983,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -2996,7 +2996,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3009,7 +3009,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3022,7 +3022,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3034,7 +3034,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3045,7 +3045,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_read_at_all_end
@@ -3055,7 +3055,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_read_at_all_end
@@ -3065,7 +3065,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3077,7 +3077,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3088,7 +3088,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3098,7 +3098,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3109,7 +3109,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_read_ordered_end
@@ -3119,7 +3119,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_read_ordered_end
@@ -3129,7 +3129,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3141,7 +3141,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3251,7 +3251,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3263,7 +3263,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3275,7 +3275,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3287,7 +3287,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3298,7 +3298,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3308,7 +3308,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3319,7 +3319,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_write_all_end
@@ -3329,7 +3329,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_write_all_end
@@ -3340,7 +3340,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3353,7 +3353,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3366,7 +3366,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3379,7 +3379,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3392,7 +3392,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3404,7 +3404,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3415,7 +3415,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_write_at_all_end
@@ -3425,7 +3425,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_write_at_all_end
@@ -3435,7 +3435,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3447,7 +3447,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3458,7 +3458,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3468,7 +3468,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: ierror
@@ -3479,7 +3479,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine MPI_File_write_ordered_end
@@ -3489,7 +3489,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: status(MPI_STATUS_SIZE)
       integer :: ierror
     end subroutine PMPI_File_write_ordered_end
@@ -3499,7 +3499,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3511,7 +3511,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: status(MPI_STATUS_SIZE)
@@ -3535,27 +3535,27 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer :: ierror
     end subroutine MPI_Free_mem
     subroutine PMPI_Free_mem(base, ierror)
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer :: ierror
     end subroutine PMPI_Free_mem
     subroutine MPI_Gather(sendbuf, sendcount, sendtype, recvbuf, recvcount, recvtype, root, comm, ierror)
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -3566,13 +3566,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -3584,13 +3584,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -3604,13 +3604,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -3623,13 +3623,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -3641,13 +3641,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -3660,13 +3660,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -3681,13 +3681,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -3703,7 +3703,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -3719,7 +3719,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -3735,13 +3735,13 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: result_count
       integer :: result_datatype
       integer :: target_rank
@@ -3758,13 +3758,13 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: result_count
       integer :: result_datatype
       integer :: target_rank
@@ -3780,7 +3780,7 @@ module mpi
       !DIR$ IGNORE_TKR location
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: location
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: location
-      type(*), dimension(*) :: location
+      type(*), dimension(*), target :: location
       integer(kind=MPI_ADDRESS_KIND) :: address
       integer :: ierror
     end subroutine MPI_Get_address
@@ -3789,7 +3789,7 @@ module mpi
       !DIR$ IGNORE_TKR location
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: location
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: location
-      type(*), dimension(*) :: location
+      type(*), dimension(*), target :: location
       integer(kind=MPI_ADDRESS_KIND) :: address
       integer :: ierror
     end subroutine PMPI_Get_address
@@ -4151,13 +4151,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4168,13 +4168,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4186,13 +4186,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4205,13 +4205,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4223,11 +4223,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -4239,11 +4239,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -4255,13 +4255,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4272,13 +4272,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4290,14 +4290,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -4310,14 +4310,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -4330,14 +4330,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -4350,14 +4350,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtypes(*)
@@ -4379,7 +4379,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -4391,7 +4391,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: count
       integer :: datatype
       integer :: root
@@ -4403,7 +4403,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -4416,7 +4416,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -4429,11 +4429,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -4445,11 +4445,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -4461,13 +4461,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -4479,13 +4479,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -4498,13 +4498,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4518,13 +4518,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4557,7 +4557,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: message
@@ -4568,7 +4568,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: message
@@ -4579,13 +4579,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4597,13 +4597,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4615,13 +4615,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4634,13 +4634,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -4652,13 +4652,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4669,13 +4669,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -4687,14 +4687,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -4707,14 +4707,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -4728,14 +4728,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -4749,14 +4749,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -4988,7 +4988,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -5001,7 +5001,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -5014,11 +5014,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -5031,11 +5031,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -5048,11 +5048,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -5064,11 +5064,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -5080,11 +5080,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -5096,11 +5096,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -5112,7 +5112,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5125,7 +5125,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5146,11 +5146,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -5162,11 +5162,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -5178,13 +5178,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -5196,13 +5196,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -5215,14 +5215,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -5235,14 +5235,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -5254,7 +5254,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5267,7 +5267,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5281,7 +5281,7 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       integer :: dest
@@ -5289,7 +5289,7 @@ module mpi
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: source
@@ -5303,7 +5303,7 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       integer :: dest
@@ -5311,7 +5311,7 @@ module mpi
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: source
@@ -5324,7 +5324,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5339,7 +5339,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5354,7 +5354,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5367,7 +5367,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -5433,7 +5433,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: message
@@ -5445,7 +5445,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: message
@@ -5456,13 +5456,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5472,13 +5472,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5489,13 +5489,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5508,13 +5508,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5526,13 +5526,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -5544,13 +5544,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -5562,13 +5562,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -5582,13 +5582,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: displs(*)
       integer :: recvtype
@@ -5601,13 +5601,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5617,13 +5617,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5634,13 +5634,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5653,13 +5653,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: comm
@@ -5672,14 +5672,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -5691,14 +5691,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -5710,14 +5710,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -5731,14 +5731,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: sdispls(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: rdispls(*)
       integer :: recvtype
@@ -5753,14 +5753,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -5773,14 +5773,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -5793,14 +5793,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -5815,14 +5815,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: sdispls(*)
       integer :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND) :: rdispls(*)
       integer :: recvtypes(*)
@@ -5875,13 +5875,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: incount
       integer :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outsize
       integer :: position
       integer :: comm
@@ -5891,13 +5891,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: incount
       integer :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outsize
       integer :: position
       integer :: comm
@@ -5909,13 +5909,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: incount
       integer :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_ADDRESS_KIND) :: outsize
       integer(kind=MPI_ADDRESS_KIND) :: position
       integer :: ierror
@@ -5926,13 +5926,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: incount
       integer :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_ADDRESS_KIND) :: outsize
       integer(kind=MPI_ADDRESS_KIND) :: position
       integer :: ierror
@@ -6023,7 +6023,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: partitions
       integer :: count
       integer :: datatype
@@ -6038,7 +6038,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: partitions
       integer :: count
       integer :: datatype
@@ -6069,7 +6069,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: partitions
       integer :: count
       integer :: datatype
@@ -6084,7 +6084,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: partitions
       integer :: count
       integer :: datatype
@@ -6113,7 +6113,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6129,7 +6129,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6153,7 +6153,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6171,7 +6171,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6188,7 +6188,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -6202,7 +6202,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -6215,7 +6215,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -6228,7 +6228,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: source
@@ -6241,11 +6241,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6257,11 +6257,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6273,11 +6273,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6291,11 +6291,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6309,11 +6309,11 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6323,11 +6323,11 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6337,11 +6337,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -6352,11 +6352,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -6367,11 +6367,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -6382,11 +6382,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -6397,11 +6397,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -6414,11 +6414,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: datatype
       integer :: op
@@ -6431,11 +6431,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -6448,11 +6448,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcounts(*)
       integer :: datatype
       integer :: op
@@ -6567,7 +6567,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6584,7 +6584,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6601,13 +6601,13 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: result_count
       integer :: result_datatype
       integer :: target_rank
@@ -6625,13 +6625,13 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*) :: result_addr
+      type(*), dimension(*), target :: result_addr
       integer :: result_count
       integer :: result_datatype
       integer :: target_rank
@@ -6649,7 +6649,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6666,7 +6666,7 @@ module mpi
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*) :: origin_addr
+      type(*), dimension(*), target :: origin_addr
       integer :: origin_count
       integer :: origin_datatype
       integer :: target_rank
@@ -6681,7 +6681,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6693,7 +6693,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6705,7 +6705,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6718,7 +6718,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6731,11 +6731,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6746,11 +6746,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6761,11 +6761,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6778,11 +6778,11 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: count
       integer :: datatype
       integer :: op
@@ -6795,13 +6795,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6812,13 +6812,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6830,13 +6830,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6850,13 +6850,13 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6869,14 +6869,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6887,14 +6887,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6906,14 +6906,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6927,14 +6927,14 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcounts(*)
       integer :: displs(*)
       integer :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: root
@@ -6947,7 +6947,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6959,7 +6959,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6971,7 +6971,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6984,7 +6984,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -6999,7 +6999,7 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       integer :: dest
@@ -7007,7 +7007,7 @@ module mpi
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: source
@@ -7022,7 +7022,7 @@ module mpi
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*) :: sendbuf
+      type(*), dimension(*), target :: sendbuf
       integer :: sendcount
       integer :: sendtype
       integer :: dest
@@ -7030,7 +7030,7 @@ module mpi
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer :: recvcount
       integer :: recvtype
       integer :: source
@@ -7044,7 +7044,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7060,7 +7060,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7076,7 +7076,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine MPI_Session_attach_buffer
@@ -7085,7 +7085,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer :: size
       integer :: ierror
     end subroutine PMPI_Session_attach_buffer
@@ -7114,7 +7114,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine MPI_Session_detach_buffer
@@ -7123,7 +7123,7 @@ module mpi
       !DIR$ IGNORE_TKR buffer_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer_addr
-      type(*), dimension(*) :: buffer_addr
+      type(*), dimension(*), target :: buffer_addr
       integer :: size
       integer :: ierror
     end subroutine PMPI_Session_detach_buffer
@@ -7239,7 +7239,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7251,7 +7251,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7263,7 +7263,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7276,7 +7276,7 @@ module mpi
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer :: count
       integer :: datatype
       integer :: dest
@@ -7995,13 +7995,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: insize
       integer :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outcount
       integer :: datatype
       integer :: comm
@@ -8011,13 +8011,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer :: insize
       integer :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outcount
       integer :: datatype
       integer :: comm
@@ -8029,13 +8029,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer(kind=MPI_ADDRESS_KIND) :: insize
       integer(kind=MPI_ADDRESS_KIND) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outcount
       integer :: datatype
       integer :: ierror
@@ -8046,13 +8046,13 @@ module mpi
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*) :: inbuf
+      type(*), dimension(*), target :: inbuf
       integer(kind=MPI_ADDRESS_KIND) :: insize
       integer(kind=MPI_ADDRESS_KIND) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer :: outcount
       integer :: datatype
       integer :: ierror
@@ -8135,7 +8135,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer(kind=MPI_ADDRESS_KIND) :: size
       integer :: ierror
     end subroutine MPI_Win_attach
@@ -8145,7 +8145,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer(kind=MPI_ADDRESS_KIND) :: size
       integer :: ierror
     end subroutine PMPI_Win_attach
@@ -8172,7 +8172,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer(kind=MPI_ADDRESS_KIND) :: size
       integer :: disp_unit
       integer :: info
@@ -8185,7 +8185,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer(kind=MPI_ADDRESS_KIND) :: size
       integer :: disp_unit
       integer :: info
@@ -8246,7 +8246,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer :: ierror
     end subroutine MPI_Win_detach
     subroutine PMPI_Win_detach(win, base, ierror)
@@ -8254,7 +8254,7 @@ module mpi
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer :: ierror
     end subroutine PMPI_Win_detach
     subroutine MPI_Win_fence(assert, win, ierror)

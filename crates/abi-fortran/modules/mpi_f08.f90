@@ -314,11 +314,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Abi_get_fortran_booleans_f08
@@ -329,11 +329,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       logical, intent(out) :: is_set
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Abi_get_fortran_booleans_f08
@@ -386,11 +386,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Abi_set_fortran_booleans_f08
   end interface
@@ -400,11 +400,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR logical_true
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_true
-      type(*), dimension(*) :: logical_true
+      type(*), dimension(*), target :: logical_true
       !DIR$ IGNORE_TKR logical_false
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: logical_false
-      type(*), dimension(*) :: logical_false
+      type(*), dimension(*), target :: logical_false
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Abi_set_fortran_booleans_f08
   end interface
@@ -445,7 +445,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -462,7 +462,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -481,7 +481,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -498,7 +498,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -588,13 +588,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -605,13 +605,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -624,13 +624,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -641,13 +641,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -661,13 +661,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -681,13 +681,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -703,13 +703,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -723,13 +723,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -744,13 +744,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -762,13 +762,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -782,13 +782,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -800,13 +800,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -821,13 +821,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -842,13 +842,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -865,13 +865,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -886,13 +886,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -926,11 +926,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -942,11 +942,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -960,11 +960,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -976,11 +976,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -994,11 +994,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -1012,11 +1012,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -1032,11 +1032,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -1050,11 +1050,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -1070,13 +1070,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1087,13 +1087,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1106,13 +1106,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1123,13 +1123,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1143,13 +1143,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1163,13 +1163,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1185,13 +1185,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1205,13 +1205,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -1227,14 +1227,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1247,14 +1247,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1269,14 +1269,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1289,14 +1289,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1311,14 +1311,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1333,14 +1333,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1357,14 +1357,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1379,14 +1379,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -1403,14 +1403,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1423,14 +1423,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1445,14 +1445,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1465,14 +1465,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1487,14 +1487,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1509,14 +1509,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1533,14 +1533,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1555,14 +1555,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -1610,7 +1610,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1622,7 +1622,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1636,7 +1636,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1648,7 +1648,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*) :: buffer
+      type(*), dimension(*), target :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1662,7 +1662,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1676,7 +1676,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1692,7 +1692,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1706,7 +1706,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -1722,7 +1722,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1735,7 +1735,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1750,7 +1750,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1763,7 +1763,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1778,7 +1778,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1792,7 +1792,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1808,7 +1808,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1822,7 +1822,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -1837,7 +1837,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Buffer_attach_f08
@@ -1846,7 +1846,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Buffer_attach_c_f08
@@ -1856,7 +1856,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Buffer_attach_f08
@@ -1865,7 +1865,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Buffer_attach_c_f08
@@ -2139,7 +2139,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Comm_attach_buffer_f08
@@ -2149,7 +2149,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Comm_attach_buffer_c_f08
@@ -2161,7 +2161,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Comm_attach_buffer_f08
@@ -2171,7 +2171,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Comm_attach_buffer_c_f08
@@ -2889,15 +2889,15 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       !DIR$ IGNORE_TKR compare_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
-      type(*), dimension(*), asynchronous, intent(in) :: compare_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: compare_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
@@ -2912,15 +2912,15 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       !DIR$ IGNORE_TKR compare_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: compare_addr
-      type(*), dimension(*), asynchronous, intent(in) :: compare_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: compare_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
@@ -3108,11 +3108,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3124,11 +3124,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3142,11 +3142,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3158,11 +3158,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3176,11 +3176,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3194,11 +3194,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3214,11 +3214,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3232,11 +3232,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -3252,11 +3252,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
@@ -3271,11 +3271,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: target_rank
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: target_disp
@@ -3539,7 +3539,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3551,7 +3551,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3565,7 +3565,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3577,7 +3577,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3591,7 +3591,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3603,7 +3603,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3617,7 +3617,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3629,7 +3629,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3644,7 +3644,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3657,7 +3657,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3672,7 +3672,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3685,7 +3685,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3700,7 +3700,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3713,7 +3713,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3728,7 +3728,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3741,7 +3741,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3755,7 +3755,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3767,7 +3767,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3781,7 +3781,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3793,7 +3793,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3807,7 +3807,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3819,7 +3819,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3833,7 +3833,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3845,7 +3845,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3859,7 +3859,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3871,7 +3871,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3885,7 +3885,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3897,7 +3897,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3912,7 +3912,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3925,7 +3925,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3940,7 +3940,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3953,7 +3953,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3968,7 +3968,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3981,7 +3981,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -3996,7 +3996,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4009,7 +4009,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4023,7 +4023,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4035,7 +4035,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4049,7 +4049,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4061,7 +4061,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Request), intent(out) :: request
@@ -4113,7 +4113,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4125,7 +4125,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4139,7 +4139,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4151,7 +4151,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4165,7 +4165,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4177,7 +4177,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4191,7 +4191,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4203,7 +4203,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4217,7 +4217,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4228,7 +4228,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4241,7 +4241,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4252,7 +4252,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4265,7 +4265,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_read_all_end_f08
@@ -4277,7 +4277,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_read_all_end_f08
@@ -4290,7 +4290,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4303,7 +4303,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4318,7 +4318,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4331,7 +4331,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4346,7 +4346,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4359,7 +4359,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4374,7 +4374,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4387,7 +4387,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4402,7 +4402,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4414,7 +4414,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4428,7 +4428,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4440,7 +4440,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4453,7 +4453,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_read_at_all_end_f08
@@ -4465,7 +4465,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_read_at_all_end_f08
@@ -4477,7 +4477,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4489,7 +4489,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4503,7 +4503,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4515,7 +4515,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4529,7 +4529,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4540,7 +4540,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4553,7 +4553,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4564,7 +4564,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4577,7 +4577,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_read_ordered_end_f08
@@ -4589,7 +4589,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_read_ordered_end_f08
@@ -4601,7 +4601,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4613,7 +4613,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4627,7 +4627,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4639,7 +4639,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4791,7 +4791,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4803,7 +4803,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4817,7 +4817,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4829,7 +4829,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4843,7 +4843,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4855,7 +4855,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4869,7 +4869,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4881,7 +4881,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4895,7 +4895,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4906,7 +4906,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4919,7 +4919,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4930,7 +4930,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -4943,7 +4943,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_write_all_end_f08
@@ -4955,7 +4955,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_write_all_end_f08
@@ -4968,7 +4968,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4981,7 +4981,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -4996,7 +4996,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5009,7 +5009,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5024,7 +5024,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5037,7 +5037,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5052,7 +5052,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5065,7 +5065,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5080,7 +5080,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5092,7 +5092,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5106,7 +5106,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5118,7 +5118,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5131,7 +5131,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_write_at_all_end_f08
@@ -5143,7 +5143,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_write_at_all_end_f08
@@ -5155,7 +5155,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5167,7 +5167,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5181,7 +5181,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5193,7 +5193,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5207,7 +5207,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5218,7 +5218,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5231,7 +5231,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5242,7 +5242,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -5255,7 +5255,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine MPI_File_write_ordered_end_f08
@@ -5267,7 +5267,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       type(MPI_Status) :: status
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_File_write_ordered_end_f08
@@ -5279,7 +5279,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5291,7 +5291,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5305,7 +5305,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5317,7 +5317,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Status) :: status
@@ -5351,7 +5351,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Free_mem_f08
   end interface
@@ -5360,7 +5360,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*) :: base
+      type(*), dimension(*), target :: base
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Free_mem_f08
   end interface
@@ -5370,13 +5370,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5388,13 +5388,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5408,13 +5408,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5426,13 +5426,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5447,13 +5447,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5468,13 +5468,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5491,13 +5491,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5512,13 +5512,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -5534,13 +5534,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5553,13 +5553,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5574,13 +5574,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5594,13 +5594,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5616,13 +5616,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5638,13 +5638,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5662,13 +5662,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5684,13 +5684,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -5708,7 +5708,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -5724,7 +5724,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -5742,7 +5742,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -5758,7 +5758,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -5776,13 +5776,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer, intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -5799,13 +5799,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -5824,13 +5824,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer, intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -5847,13 +5847,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -5871,7 +5871,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR location
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: location
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: location
-      type(*), dimension(*), intent(in) :: location
+      type(*), dimension(*), target, intent(in) :: location
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: address
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Get_address_f08
@@ -5882,7 +5882,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR location
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: location
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: location
-      type(*), dimension(*), intent(in) :: location
+      type(*), dimension(*), target, intent(in) :: location
       integer(kind=MPI_ADDRESS_KIND), intent(out) :: address
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Get_address_f08
@@ -6429,13 +6429,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6447,13 +6447,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6467,13 +6467,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6485,13 +6485,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6506,13 +6506,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6526,13 +6526,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6548,13 +6548,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6568,13 +6568,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6589,11 +6589,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -6606,11 +6606,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -6625,11 +6625,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -6642,11 +6642,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -6661,13 +6661,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6679,13 +6679,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6699,13 +6699,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6717,13 +6717,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -6738,14 +6738,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6759,14 +6759,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6782,14 +6782,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6803,14 +6803,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -6826,14 +6826,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -6847,14 +6847,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -6870,14 +6870,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -6891,14 +6891,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -6929,7 +6929,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -6942,7 +6942,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -6957,7 +6957,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -6970,7 +6970,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: root
@@ -6985,7 +6985,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -6999,7 +6999,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -7015,7 +7015,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -7029,7 +7029,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -7045,11 +7045,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -7062,11 +7062,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -7081,11 +7081,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -7098,11 +7098,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -7117,13 +7117,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -7136,13 +7136,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -7157,13 +7157,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -7177,13 +7177,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -7199,13 +7199,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7220,13 +7220,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7243,13 +7243,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7264,13 +7264,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7310,7 +7310,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -7322,7 +7322,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -7336,7 +7336,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -7348,7 +7348,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -7363,13 +7363,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7382,13 +7382,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7403,13 +7403,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7422,13 +7422,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7443,13 +7443,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7463,13 +7463,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7485,13 +7485,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7505,13 +7505,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7527,13 +7527,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7546,13 +7546,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7567,13 +7567,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7586,13 +7586,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -7607,14 +7607,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7628,14 +7628,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7651,14 +7651,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7672,14 +7672,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -7695,14 +7695,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -7716,14 +7716,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -7739,14 +7739,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -7760,14 +7760,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -8102,7 +8102,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -8116,7 +8116,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -8132,7 +8132,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -8146,7 +8146,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -8162,11 +8162,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8180,11 +8180,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8200,11 +8200,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8218,11 +8218,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8238,11 +8238,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8255,11 +8255,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8274,11 +8274,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8291,11 +8291,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8310,11 +8310,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8327,11 +8327,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8346,11 +8346,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8363,11 +8363,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8382,7 +8382,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8396,7 +8396,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8412,7 +8412,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8426,7 +8426,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8454,11 +8454,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8471,11 +8471,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8490,11 +8490,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8507,11 +8507,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -8526,13 +8526,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8546,13 +8546,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8567,13 +8567,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8587,13 +8587,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8609,14 +8609,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8630,14 +8630,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8653,14 +8653,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8674,14 +8674,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -8696,7 +8696,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8710,7 +8710,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8726,7 +8726,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8740,7 +8740,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8757,7 +8757,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -8765,7 +8765,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -8780,7 +8780,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -8788,7 +8788,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -8805,7 +8805,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -8813,7 +8813,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -8828,7 +8828,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -8836,7 +8836,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -8852,7 +8852,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8868,7 +8868,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8886,7 +8886,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8902,7 +8902,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8920,7 +8920,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8934,7 +8934,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8950,7 +8950,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -8964,7 +8964,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -9020,7 +9020,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -9032,7 +9032,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -9046,7 +9046,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -9058,7 +9058,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Message), intent(inout) :: message
@@ -9072,13 +9072,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9089,13 +9089,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9108,13 +9108,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9125,13 +9125,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9145,13 +9145,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9165,13 +9165,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9187,13 +9187,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9207,13 +9207,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9229,13 +9229,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9248,13 +9248,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9269,13 +9269,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9288,13 +9288,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9309,13 +9309,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9330,13 +9330,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9353,13 +9353,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9374,13 +9374,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9396,13 +9396,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9413,13 +9413,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9432,13 +9432,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9449,13 +9449,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9469,13 +9469,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9489,13 +9489,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9511,13 +9511,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9531,13 +9531,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       type(MPI_Comm), intent(in) :: comm
@@ -9553,14 +9553,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9573,14 +9573,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9595,14 +9595,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9615,14 +9615,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9637,14 +9637,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9659,14 +9659,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9683,14 +9683,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer, intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9705,14 +9705,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtype
@@ -9729,14 +9729,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9749,14 +9749,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9771,14 +9771,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9791,14 +9791,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9813,14 +9813,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9835,14 +9835,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9859,14 +9859,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9881,14 +9881,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: sdispls(*)
       type(MPI_Datatype), intent(in) :: sendtypes(*)
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: rdispls(*)
       type(MPI_Datatype), intent(in) :: recvtypes(*)
@@ -9986,13 +9986,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outsize
       integer, intent(inout) :: position
       type(MPI_Comm), intent(in) :: comm
@@ -10003,13 +10003,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       type(MPI_Comm), intent(in) :: comm
@@ -10022,13 +10022,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outsize
       integer, intent(inout) :: position
       type(MPI_Comm), intent(in) :: comm
@@ -10039,13 +10039,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       type(MPI_Comm), intent(in) :: comm
@@ -10059,13 +10059,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: outsize
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
@@ -10076,13 +10076,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
@@ -10095,13 +10095,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: outsize
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
@@ -10112,13 +10112,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: incount
       type(MPI_Datatype), intent(in) :: datatype
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outsize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       integer, optional, intent(out) :: ierror
@@ -10282,7 +10282,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: partitions
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10298,7 +10298,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: partitions
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10316,7 +10316,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: partitions
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10332,7 +10332,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: partitions
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10370,7 +10370,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: partitions
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10386,7 +10386,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: partitions
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10404,7 +10404,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: partitions
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10420,7 +10420,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: partitions
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
@@ -10457,7 +10457,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10473,7 +10473,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10491,7 +10491,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10507,7 +10507,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10537,7 +10537,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10555,7 +10555,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10575,7 +10575,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10593,7 +10593,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -10612,7 +10612,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10626,7 +10626,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10642,7 +10642,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10656,7 +10656,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10672,7 +10672,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10686,7 +10686,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10702,7 +10702,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10716,7 +10716,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous :: buf
+      type(*), dimension(*), target, asynchronous :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: source
@@ -10732,11 +10732,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10749,11 +10749,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10768,11 +10768,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10785,11 +10785,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10804,11 +10804,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10823,11 +10823,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10844,11 +10844,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10863,11 +10863,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10884,11 +10884,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10899,11 +10899,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10916,11 +10916,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10931,11 +10931,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       !DIR$ IGNORE_TKR inoutbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inoutbuf
-      type(*), dimension(*) :: inoutbuf
+      type(*), dimension(*), target :: inoutbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10948,11 +10948,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10964,11 +10964,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10982,11 +10982,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -10998,11 +10998,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11016,11 +11016,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11032,11 +11032,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11050,11 +11050,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11066,11 +11066,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11084,11 +11084,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11103,11 +11103,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11123,11 +11123,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11142,11 +11142,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11162,11 +11162,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11180,11 +11180,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11200,11 +11200,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11218,11 +11218,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcounts(*)
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11373,7 +11373,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11390,7 +11390,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11409,7 +11409,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11426,7 +11426,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous :: origin_addr
+      type(*), dimension(*), target, asynchronous :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11445,13 +11445,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer, intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -11469,13 +11469,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -11495,13 +11495,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer, intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -11519,13 +11519,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       !DIR$ IGNORE_TKR result_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: result_addr
-      type(*), dimension(*), asynchronous :: result_addr
+      type(*), dimension(*), target, asynchronous :: result_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: result_count
       type(MPI_Datatype), intent(in) :: result_datatype
       integer, intent(in) :: target_rank
@@ -11545,7 +11545,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11562,7 +11562,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11581,7 +11581,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer, intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11598,7 +11598,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR origin_addr
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: origin_addr
-      type(*), dimension(*), asynchronous, intent(in) :: origin_addr
+      type(*), dimension(*), target, asynchronous, intent(in) :: origin_addr
       integer(kind=MPI_COUNT_KIND), intent(in) :: origin_count
       type(MPI_Datatype), intent(in) :: origin_datatype
       integer, intent(in) :: target_rank
@@ -11616,7 +11616,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11629,7 +11629,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11644,7 +11644,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11657,7 +11657,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11672,7 +11672,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11686,7 +11686,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11702,7 +11702,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11716,7 +11716,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -11732,11 +11732,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11748,11 +11748,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11766,11 +11766,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11782,11 +11782,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11800,11 +11800,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11818,11 +11818,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11838,11 +11838,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11856,11 +11856,11 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Op), intent(in) :: op
@@ -11876,13 +11876,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11894,13 +11894,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11914,13 +11914,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11932,13 +11932,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11953,13 +11953,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11974,13 +11974,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -11997,13 +11997,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12018,13 +12018,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12040,14 +12040,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12060,14 +12060,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12081,14 +12081,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12101,14 +12101,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12123,14 +12123,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12145,14 +12145,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12169,14 +12169,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer, intent(in) :: sendcounts(*)
       integer, intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12191,14 +12191,14 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), asynchronous, intent(in) :: sendbuf
+      type(*), dimension(*), target, asynchronous, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcounts(*)
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: displs(*)
       type(MPI_Datatype), intent(in) :: sendtype
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*), asynchronous :: recvbuf
+      type(*), dimension(*), target, asynchronous :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: root
@@ -12214,7 +12214,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12227,7 +12227,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12242,7 +12242,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12255,7 +12255,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12270,7 +12270,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12284,7 +12284,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12300,7 +12300,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12314,7 +12314,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12331,7 +12331,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -12339,7 +12339,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -12354,7 +12354,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -12362,7 +12362,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -12379,7 +12379,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer, intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -12387,7 +12387,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer, intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -12402,7 +12402,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR sendbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: sendbuf
-      type(*), dimension(*), intent(in) :: sendbuf
+      type(*), dimension(*), target, intent(in) :: sendbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: sendcount
       type(MPI_Datatype), intent(in) :: sendtype
       integer, intent(in) :: dest
@@ -12410,7 +12410,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR recvbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: recvbuf
-      type(*), dimension(*) :: recvbuf
+      type(*), dimension(*), target :: recvbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: recvcount
       type(MPI_Datatype), intent(in) :: recvtype
       integer, intent(in) :: source
@@ -12426,7 +12426,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12442,7 +12442,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12460,7 +12460,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12476,7 +12476,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*) :: buf
+      type(*), dimension(*), target :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12495,7 +12495,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Session_attach_buffer_f08
@@ -12505,7 +12505,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Session_attach_buffer_c_f08
@@ -12517,7 +12517,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer, intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Session_attach_buffer_f08
@@ -12527,7 +12527,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buffer
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buffer
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buffer
-      type(*), dimension(*), asynchronous :: buffer
+      type(*), dimension(*), target, asynchronous :: buffer
       integer(kind=MPI_COUNT_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Session_attach_buffer_c_f08
@@ -12770,7 +12770,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12783,7 +12783,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12798,7 +12798,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12811,7 +12811,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), intent(in) :: buf
+      type(*), dimension(*), target, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12826,7 +12826,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12840,7 +12840,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12856,7 +12856,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer, intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -12870,7 +12870,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR buf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: buf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: buf
-      type(*), dimension(*), asynchronous, intent(in) :: buf
+      type(*), dimension(*), target, asynchronous, intent(in) :: buf
       integer(kind=MPI_COUNT_KIND), intent(in) :: count
       type(MPI_Datatype), intent(in) :: datatype
       integer, intent(in) :: dest
@@ -14117,13 +14117,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: insize
       integer, intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -14134,13 +14134,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: insize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -14153,13 +14153,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer, intent(in) :: insize
       integer, intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -14170,13 +14170,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: insize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       type(MPI_Comm), intent(in) :: comm
@@ -14190,13 +14190,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: insize
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14207,13 +14207,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: insize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14226,13 +14226,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: insize
       integer(kind=MPI_ADDRESS_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer, intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14243,13 +14243,13 @@ module mpi_f08
       !DIR$ IGNORE_TKR inbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: inbuf
-      type(*), dimension(*), intent(in) :: inbuf
+      type(*), dimension(*), target, intent(in) :: inbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: insize
       integer(kind=MPI_COUNT_KIND), intent(inout) :: position
       !DIR$ IGNORE_TKR outbuf
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: outbuf
-      type(*), dimension(*) :: outbuf
+      type(*), dimension(*), target :: outbuf
       integer(kind=MPI_COUNT_KIND), intent(in) :: outcount
       type(MPI_Datatype), intent(in) :: datatype
       integer, optional, intent(out) :: ierror
@@ -14444,7 +14444,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Win_attach_f08
@@ -14456,7 +14456,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Win_attach_f08
@@ -14497,7 +14497,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
@@ -14510,7 +14510,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
@@ -14525,7 +14525,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer, intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
@@ -14538,7 +14538,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous :: base
+      type(*), dimension(*), target, asynchronous :: base
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: size
       integer(kind=MPI_ADDRESS_KIND), intent(in) :: disp_unit
       type(MPI_Info), intent(in) :: info
@@ -14624,7 +14624,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous, intent(in) :: base
+      type(*), dimension(*), target, asynchronous, intent(in) :: base
       integer, optional, intent(out) :: ierror
     end subroutine MPI_Win_detach_f08
   end interface
@@ -14635,7 +14635,7 @@ module mpi_f08
       !DIR$ IGNORE_TKR base
       !DEC$ ATTRIBUTES NO_ARG_CHECK :: base
       !GCC$ ATTRIBUTES NO_ARG_CHECK :: base
-      type(*), dimension(*), asynchronous, intent(in) :: base
+      type(*), dimension(*), target, asynchronous, intent(in) :: base
       integer, optional, intent(out) :: ierror
     end subroutine PMPI_Win_detach_f08
   end interface

@@ -4,8 +4,6 @@ module callbacks
   implicit none
   integer :: copied = 0, deleted = 0
   logical :: refuses = .false.
-  ! Of the module: of a local variable the compiler assumes that MPI has kept no address.
-  integer, target :: room(1000)
 contains
   subroutine copies(comm, keyval, extra_state, value_in, value_out, flag, ierror)
     type(MPI_Comm) :: comm
@@ -33,6 +31,7 @@ program attributes
   implicit none
   integer(kind=MPI_ADDRESS_KIND) :: value, extra
   integer :: keyval, other, e, size, length
+  integer, target :: room(1000)
   type(MPI_Comm) :: comm
   type(MPI_Win) :: window
   type(MPI_Session) :: session

@@ -140,7 +140,9 @@ impl Dummy {
         let name = &self.name;
         let kind = match &self.kind {
             Type::Choice => {
-                let mut line = "type(*), dimension(*)".to_owned();
+                // A target: GCC takes the address of anything else for forgotten when the call returns, and then does not expect
+                // what MPI writes later (`tests/programs/fortran/late.f90`).
+                let mut line = "type(*), dimension(*), target".to_owned();
                 if self.asynchronous && self.binding == Binding::F08 {
                     line += ", asynchronous";
                 }

@@ -43,6 +43,15 @@ pub unsafe extern "C" fn mpi_info_get_(
 }
 also!(mpi_info_get_: pmpi_info_get_ mpi_info_get_f08_ pmpi_info_get_f08_);
 
+/// A length as C has it, which counts the zero, for a text of at most so many letters with it; 0 asks for the length alone.
+fn with_zero(given: c_int, most: usize) -> c_int {
+    if given <= 0 {
+        given
+    } else {
+        given.min(most as c_int - 1) + 1
+    }
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_info_get_string_(
     info: *const c_int,
@@ -60,11 +69,7 @@ pub unsafe extern "C" fn mpi_info_get_string_(
     unsafe {
         let mut key = Text::bare(key, key_length);
         let given = int(buflen);
-        let mut there = if given <= 0 {
-            given
-        } else {
-            given.min(MPI_MAX_INFO_VAL as c_int - 1) + 1
-        };
+        let mut there = with_zero(given, MPI_MAX_INFO_VAL);
         let code = c::MPI_Info_get_string(
             handle(info),
             key.pointer(),
@@ -98,11 +103,7 @@ pub unsafe extern "C" fn mpi_session_get_nth_pset_(
     // SAFETY: as above. A length of 0 asks for the length.
     unsafe {
         let given = int(pset_len);
-        let mut there = if given <= 0 {
-            given
-        } else {
-            given.min(MPI_MAX_PSET_NAME_LEN as c_int - 1) + 1
-        };
+        let mut there = with_zero(given, MPI_MAX_PSET_NAME_LEN);
         let code = c::MPI_Session_get_nth_pset(
             handle(session),
             handle(info),

@@ -2,6 +2,7 @@
 //! tested, and that is said.
 #![allow(missing_docs)]
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -86,6 +87,120 @@ fn attributes_have_callbacks_and_buffers_come_back() {
         let ended = job(2, "mpifort", source, &[]);
         ended.expect_success();
         assert!(ended.out.contains(said), "{source}: {}", ended.out);
+    }
+}
+
+#[test]
+fn callbacks_of_all_kinds_are_called() {
+    if !is_there() {
+        return;
+    }
+    for (source, said) in [
+        ("representation.f90", "representation ok"),
+        ("handlers.f90", "handlers ok"),
+    ] {
+        let file = scratch(&format!("fortran-file-{source}")).join("file");
+        let ended = job(1, "mpifort", source, &[&file.to_string_lossy()]);
+        ended.expect_success();
+        assert!(ended.out.contains(said), "{source}: {}", ended.out);
+    }
+}
+
+#[test]
+fn addresses_are_integers_or_pointers() {
+    if !is_there() {
+        return;
+    }
+    let ended = job(3, "mpifort", "addresses.f90", &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("addresses ok"), "{}", ended.out);
+}
+
+#[test]
+fn old_programs_find_what_was_removed() {
+    if !is_there() {
+        return;
+    }
+    let ended = job(1, "mpif77", "removed.f", &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("removed ok"), "{}", ended.out);
+}
+
+#[test]
+fn a_deadlock_names_the_lines_of_the_program() {
+    if !is_there() {
+        return;
+    }
+    let ended = job(2, "mpifort", "stuck.f90", &[]);
+    assert_ne!(ended.code(), Some(0));
+    for said in ["deadlock", "MPI_Recv", "stuck.f90:8"] {
+        assert!(ended.err.contains(said), "{said}: {}", ended.err);
+    }
+}
+
+/// Linker names of the procedures that a module declares.
+fn declared(module: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut is_abstract = false;
+    for line in module.lines() {
+        // A procedure of the library that has no interface; arguments stand further to the right.
+        let outside = line
+            .strip_prefix("  external :: ")
+            .or_else(|| Some(line.strip_prefix("  procedure(")?.split_once(":: ")?.1));
+        let line = line.trim();
+        match line {
+            "abstract interface" => is_abstract = true,
+            "end interface" => is_abstract = false,
+            _ => {}
+        }
+        let procedure = ["subroutine ", "function ", "elemental logical function "];
+        let inside = procedure.iter().find_map(|word| line.strip_prefix(word));
+        let named = inside.or(outside);
+        let Some(named) = named.filter(|_| !is_abstract) else {
+            continue;
+        };
+        names.push(match line.split_once("name=\"") {
+            Some((_, bound)) => bound.trim_end_matches("\")").to_owned(),
+            None => {
+                let name = named.split('(').next().unwrap_or(named);
+                format!("{}_", name.to_lowercase())
+            }
+        });
+    }
+    names
+}
+
+#[test]
+fn what_the_modules_declare_is_there() {
+    let installed = tool("mpifort");
+    let installed = PathBuf::from(installed.get_program());
+    let installed = installed.ancestors().nth(2).expect("an installation");
+    let library = installed.join("lib/libmpi_fortran.so.1");
+    let listed = Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(&library)
+        .output()
+        .expect("nm can be started");
+    assert!(listed.status.success(), "nm {}", library.display());
+    let listed = String::from_utf8_lossy(&listed.stdout);
+    let there: BTreeSet<&str> = listed
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(2))
+        .collect();
+    for (module, least) in [("mpi.f90", 900), ("mpi_f08.f90", 1100)] {
+        let folder = root().join("crates/abi-fortran/modules");
+        let text = std::fs::read_to_string(folder.join(module)).expect("a module");
+        let declared = declared(&text);
+        assert!(
+            declared.len() >= least,
+            "{module} declares {} procedures",
+            declared.len()
+        );
+        let missing: Vec<_> = declared
+            .iter()
+            .filter(|name| !there.contains(name.as_str()))
+            .collect();
+        assert!(missing.is_empty(), "{module} declares {missing:?}");
     }
 }
 

@@ -1,10 +1,11 @@
 //! The commands of the user's guide (`docs/guide`) do what their page says: each page is a script.
 //!
 //! ```text
-//!   ```c NAME, py   a file of this name
+//!   ```c NAME, py   a file of this name; ```f90 as well
 //!   ```sh           commands that succeed
 //!   ```sh fails     commands that fail
 //!   ```sh mpi4py    commands that succeed where mpi4py is installed
+//!   ```sh gfortran  commands that succeed where that compiler is installed
 //!   ```text, rust   not for here: code in Rust is tested as documentation of the library
 //! ```
 #![allow(missing_docs)]
@@ -34,9 +35,12 @@ fn follow(page: &Path, folder: &Path) -> usize {
         let block = block.join("\n") + "\n";
         let (kind, rest) = kind.split_once(' ').unwrap_or((kind, ""));
         match kind {
-            "c" | "py" => fs::write(folder.join(rest), block).expect("written"),
+            "c" | "py" | "f90" => fs::write(folder.join(rest), block).expect("written"),
             "sh" if rest == "mpi4py" && !with_mpi4py() => {
                 println!("skipped, as mpi4py is not installed: {block}");
+            }
+            "sh" if rest == "gfortran" && Command::new(rest).arg("--version").output().is_err() => {
+                println!("skipped, as gfortran is not installed: {block}");
             }
             "sh" => {
                 commands += 1;

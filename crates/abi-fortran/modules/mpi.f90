@@ -6461,6 +6461,26 @@ module mpi
       integer :: request
       integer :: ierror
     end subroutine PMPI_Reduce_scatter_init
+    subroutine MPI_Register_datarep(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state,&
+        ierror)
+      import :: MPI_ADDRESS_KIND
+      character(len=*) :: datarep
+      external read_conversion_fn
+      external write_conversion_fn
+      external dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine MPI_Register_datarep
+    subroutine PMPI_Register_datarep(datarep, read_conversion_fn, write_conversion_fn, dtype_file_extent_fn, extra_state,&
+        ierror)
+      import :: MPI_ADDRESS_KIND
+      character(len=*) :: datarep
+      external read_conversion_fn
+      external write_conversion_fn
+      external dtype_file_extent_fn
+      integer(kind=MPI_ADDRESS_KIND) :: extra_state
+      integer :: ierror
+    end subroutine PMPI_Register_datarep
     subroutine MPI_Remove_error_class(errorclass, ierror)
       integer :: errorclass
       integer :: ierror

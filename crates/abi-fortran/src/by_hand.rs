@@ -3,8 +3,11 @@
 #![allow(missing_docs, clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 mod attributes;
+mod contents;
 mod detach;
 mod own;
+mod removed;
+mod representations;
 mod requests;
 mod spawn;
 mod start;

@@ -90,7 +90,10 @@ pub fn names_our_library(program: &Path) -> bool {
         .and_then(|file| Dynamic::read(&file));
     dynamic.is_some_and(|dynamic| {
         let names = |library: &str| dynamic.needed.iter().any(|name| name == library);
-        names("libmpi_abi.so.1") || names(MPICH) && dynamic.found_first(MPICH, program).is_none()
+        // A program in Fortran may name nothing but the library of the binding (`--as-needed`).
+        names("libmpi_abi.so.1")
+            || names("libmpi_fortran.so.1")
+            || names(MPICH) && dynamic.found_first(MPICH, program).is_none()
     })
 }
 

@@ -29,7 +29,6 @@ use dummy::{Binding, Dummy};
 #[serde(deny_unknown_fields)]
 pub struct Fortran {
     groups_not_there: BTreeMap<String, String>,
-    not_there: BTreeMap<String, String>,
     old: BTreeMap<String, String>,
     by_hand: BTreeMap<String, String>,
     /// A parameter that is given a text, and the constant that bounds it.
@@ -43,12 +42,7 @@ impl Fortran {
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let read: Self =
             toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        for name in read
-            .by_hand
-            .keys()
-            .chain(read.old.keys())
-            .chain(read.not_there.keys())
-        {
+        for name in read.by_hand.keys().chain(read.old.keys()) {
             ensure!(
                 tables
                     .functions()
@@ -66,17 +60,14 @@ impl Fortran {
         Ok(read)
     }
 
-    /// Why there is no procedure for a function.
-    pub fn reason_not_there(&self, group: &str, function: &Function) -> Option<&str> {
-        self.groups_not_there
-            .get(group)
-            .or_else(|| self.not_there.get(&function.name))
-            .map(String::as_str)
+    /// Why there is no procedure for the functions of a group.
+    pub fn reason_not_there(&self, group: &str) -> Option<&str> {
+        self.groups_not_there.get(group).map(String::as_str)
     }
 
     /// Whether a binding has a form of a function.
     fn has(&self, group: &str, function: &Function, form: Form, binding: Binding) -> bool {
-        if self.reason_not_there(group, function).is_some() {
+        if self.reason_not_there(group).is_some() {
             return false;
         }
         match (binding, form) {
@@ -90,7 +81,7 @@ impl Fortran {
     /// What the page of coverage says of a function.
     pub fn state(&self, group: &str, function: &Function) -> &'static str {
         match (
-            self.reason_not_there(group, function),
+            self.reason_not_there(group),
             self.old.contains_key(&function.name),
         ) {
             (Some(_), _) => "",
@@ -102,9 +93,7 @@ impl Fortran {
     /// The reasons, for the page of coverage.
     pub fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
         let groups = self.groups_not_there.iter();
-        groups
-            .chain(&self.not_there)
-            .map(|(name, reason)| (name.as_str(), reason.as_str()))
+        groups.map(|(name, reason)| (name.as_str(), reason.as_str()))
     }
 }
 

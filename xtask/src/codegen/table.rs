@@ -204,6 +204,11 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
 }
 
 impl Function {
+    /// Whether it gives the program an address of memory. Fortran has that as an integer or as `type(c_ptr)`.
+    pub fn gives_an_address(&self) -> bool {
+        self.parameters.iter().any(|one| one.kind == "C_BUFFER")
+    }
+
     fn check(&self) -> Result<()> {
         ensure!(
             self.name.starts_with("MPI_") || self.is_extension(),

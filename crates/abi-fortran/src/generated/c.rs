@@ -2547,6 +2547,20 @@ unsafe extern "C" {
         info: usize,
         request: *mut usize,
     ) -> c_int;
+    pub fn MPI_Register_datarep(
+        datarep: *mut c_char,
+        read_conversion_fn: usize,
+        write_conversion_fn: usize,
+        dtype_file_extent_fn: usize,
+        extra_state: *mut c_void,
+    ) -> c_int;
+    pub fn MPI_Register_datarep_c(
+        datarep: *mut c_char,
+        read_conversion_fn: usize,
+        write_conversion_fn: usize,
+        dtype_file_extent_fn: usize,
+        extra_state: *mut c_void,
+    ) -> c_int;
     pub fn MPI_Remove_error_class(errorclass: c_int) -> c_int;
     pub fn MPI_Remove_error_code(errorcode: c_int) -> c_int;
     pub fn MPI_Remove_error_string(errorcode: c_int) -> c_int;

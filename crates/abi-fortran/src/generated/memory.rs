@@ -28,7 +28,7 @@ pub unsafe extern "C" fn mpi_alloc_mem_(
         finish(ierror, c::MPI_Alloc_mem(aint(size), handle(info), baseptr));
     }
 }
-also!(mpi_alloc_mem_: pmpi_alloc_mem_ mpi_alloc_mem_f08_ pmpi_alloc_mem_f08_);
+also!(mpi_alloc_mem_: pmpi_alloc_mem_ mpi_alloc_mem_cptr_ pmpi_alloc_mem_cptr_ mpi_alloc_mem_f08_ pmpi_alloc_mem_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_free_mem_(base: *mut c_void, ierror: *mut c_int) {

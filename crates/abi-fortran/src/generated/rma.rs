@@ -669,7 +669,7 @@ pub unsafe extern "C" fn mpi_win_allocate_(
         finish(ierror, code);
     }
 }
-also!(mpi_win_allocate_: pmpi_win_allocate_ mpi_win_allocate_f08_ pmpi_win_allocate_f08_);
+also!(mpi_win_allocate_: pmpi_win_allocate_ mpi_win_allocate_cptr_ pmpi_win_allocate_cptr_ mpi_win_allocate_f08_ pmpi_win_allocate_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_win_allocate_c_f08_(
@@ -727,7 +727,7 @@ pub unsafe extern "C" fn mpi_win_allocate_shared_(
         finish(ierror, code);
     }
 }
-also!(mpi_win_allocate_shared_: pmpi_win_allocate_shared_ mpi_win_allocate_shared_f08_ pmpi_win_allocate_shared_f08_);
+also!(mpi_win_allocate_shared_: pmpi_win_allocate_shared_ mpi_win_allocate_shared_cptr_ pmpi_win_allocate_shared_cptr_ mpi_win_allocate_shared_f08_ pmpi_win_allocate_shared_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_win_allocate_shared_c_f08_(
@@ -1088,7 +1088,7 @@ pub unsafe extern "C" fn mpi_win_shared_query_(
         );
     }
 }
-also!(mpi_win_shared_query_: pmpi_win_shared_query_ mpi_win_shared_query_f08_ pmpi_win_shared_query_f08_);
+also!(mpi_win_shared_query_: pmpi_win_shared_query_ mpi_win_shared_query_cptr_ pmpi_win_shared_query_cptr_ mpi_win_shared_query_f08_ pmpi_win_shared_query_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_win_shared_query_c_f08_(

@@ -226,7 +226,7 @@ pub fn rust(tables: &Tables) -> Result<String> {
     Ok(out)
 }
 
-const NAMED: [(&str, &str); 35] = [
+const NAMED: [(&str, &str); 37] = [
     ("MPI_IN_PLACE", "usize"),
     ("MPI_BUFFER_AUTOMATIC", "usize"),
     ("MPI_UNWEIGHTED", "usize"),
@@ -258,7 +258,9 @@ const NAMED: [(&str, &str); 35] = [
     ("MPI_WIN_CREATE_FLAVOR", "c_int"),
     ("MPI_WIN_MODEL", "c_int"),
     ("MPI_ERR_ARG", "c_int"),
+    ("MPI_ERR_CONVERSION", "c_int"),
     ("MPI_ERR_IN_STATUS", "c_int"),
+    ("MPI_COMM_SELF", "usize"),
     ("MPI_INFO_NULL", "usize"),
     ("MPI_ROOT", "c_int"),
     ("MPI_PROC_NULL", "c_int"),

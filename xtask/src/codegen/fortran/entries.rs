@@ -77,7 +77,7 @@ fn functions_of_c(fortran: &Fortran, tables: &Tables) -> Result<String> {
          #![allow(dead_code)]\n\nuse std::ffi::{{c_char, c_int, c_void}};\n\nunsafe extern \"C\" {{\n"
     );
     for (group, function) in tables.functions() {
-        if fortran.reason_not_there(group, function).is_some() {
+        if fortran.reason_not_there(group).is_some() {
             continue;
         }
         for form in function.forms() {
@@ -120,6 +120,11 @@ pub fn names(fortran: &Fortran, group: &str, function: &Function, form: Form) ->
         if fortran.has(group, function, form, binding) {
             names.push(format!("{name}{suffix}"));
             names.push(format!("p{name}{suffix}"));
+            // Module mpi tells a `type(c_ptr)` from an integer by another name (MPI 5.0, section 19.1.5).
+            if binding == Binding::Old && function.gives_an_address() {
+                names.push(format!("{name}_cptr_"));
+                names.push(format!("p{name}_cptr_"));
+            }
         }
     }
     names

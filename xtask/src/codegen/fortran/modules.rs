@@ -46,7 +46,7 @@ pub fn old(fortran: &Fortran, tables: &Tables) -> String {
             continue;
         }
         // An address is given as an integer, or as type(c_ptr).
-        if function.parameters.iter().any(|one| one.kind == "C_BUFFER") {
+        if function.gives_an_address() {
             overloaded.push(function);
             continue;
         }

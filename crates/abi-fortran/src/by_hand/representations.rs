@@ -1,0 +1,164 @@
+//! Data representations of files: conversions are subroutines (MPI 5.0, section 14.5.3).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+
+use crate::also;
+use crate::data::{aint, number};
+use crate::error::finish;
+use crate::generated::c;
+use crate::text::Text;
+
+/// A subroutine that says how many bytes a datatype has in a file.
+type Extent = unsafe extern "C" fn(*const c_int, *mut isize, *mut isize, *mut c_int);
+
+/// A subroutine that converts; `Count` is the integer that says how many elements.
+type Convert<Count> = unsafe extern "C" fn(
+    *mut c_void,
+    *const c_int,
+    *const Count,
+    *mut c_void,
+    *const i64,
+    *mut isize,
+    *mut c_int,
+);
+
+/// What belongs to one representation. It stays until the end, as the representation does.
+struct Callbacks<Count> {
+    read: Convert<Count>,
+    write: Convert<Count>,
+    extent: Extent,
+    extra: isize,
+}
+
+unsafe extern "C" fn extent<Count>(
+    datatype: usize,
+    bytes: *mut isize,
+    extra: *mut c_void,
+) -> c_int {
+    let callbacks = extra.cast::<Callbacks<Count>>();
+    let (datatype, mut code) = (number(datatype), 0);
+    // SAFETY: `register` has given C the callbacks.
+    unsafe {
+        ((*callbacks).extent)(&datatype, bytes, &raw mut (*callbacks).extra, &mut code);
+    }
+    code
+}
+
+unsafe extern "C" fn read<Count>(
+    memory: *mut c_void,
+    datatype: usize,
+    count: Count,
+    file: *mut c_void,
+    position: i64,
+    extra: *mut c_void,
+) -> c_int {
+    let callbacks = extra.cast::<Callbacks<Count>>();
+    let (datatype, mut code) = (number(datatype), 0);
+    // SAFETY: as above.
+    unsafe {
+        let extra = &raw mut (*callbacks).extra;
+        ((*callbacks).read)(memory, &datatype, &count, file, &position, extra, &mut code);
+    }
+    code
+}
+
+unsafe extern "C" fn write<Count>(
+    memory: *mut c_void,
+    datatype: usize,
+    count: Count,
+    file: *mut c_void,
+    position: i64,
+    extra: *mut c_void,
+) -> c_int {
+    let callbacks = extra.cast::<Callbacks<Count>>();
+    let (datatype, mut code) = (number(datatype), 0);
+    // SAFETY: as above.
+    unsafe {
+        let extra = &raw mut (*callbacks).extra;
+        ((*callbacks).write)(memory, &datatype, &count, file, &position, extra, &mut code);
+    }
+    code
+}
+
+/// Whether a program has passed a subroutine that stands for "as in memory". A program that is loaded at a fixed place has an
+/// address of its own for it, which the dynamic linker knows.
+fn is_null<Count>(function: Convert<Count>, ours: *const (), name: &CStr) -> bool {
+    let given = function as *const ();
+    // SAFETY: the name ends with a zero.
+    std::ptr::eq(given, ours)
+        || std::ptr::eq(given, unsafe {
+            libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()).cast::<()>()
+        })
+}
+
+/// The procedure for one type of counts.
+macro_rules! representations {
+    ($procedure:ident = $register:ident, $count:ty, $null:ident $null_name:literal) => {
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $procedure(
+            datarep: *const c_char,
+            read_conversion_fn: Convert<$count>,
+            write_conversion_fn: Convert<$count>,
+            dtype_file_extent_fn: Extent,
+            extra_state: *const isize,
+            ierror: *mut c_int,
+            datarep_length: usize,
+        ) {
+            let address = |of: Convert<$count>, wrapper: *const ()| {
+                if is_null(of, $null as *const (), $null_name) {
+                    0
+                } else {
+                    wrapper as usize
+                }
+            };
+            // SAFETY: the program passes a text, subroutines and addresses of integers.
+            unsafe {
+                let callbacks = Box::into_raw(Box::new(Callbacks::<$count> {
+                    read: read_conversion_fn,
+                    write: write_conversion_fn,
+                    extent: dtype_file_extent_fn,
+                    extra: aint(extra_state),
+                }));
+                let code = c::$register(
+                    Text::new(datarep, datarep_length).pointer(),
+                    address(read_conversion_fn, read::<$count> as *const ()),
+                    address(write_conversion_fn, write::<$count> as *const ()),
+                    extent::<$count> as *const () as usize,
+                    callbacks.cast(),
+                );
+                if code != 0 {
+                    drop(Box::from_raw(callbacks));
+                }
+                finish(ierror, code);
+            }
+        }
+
+        /// Stands for "as in memory". Nobody calls it.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $null(
+            _memory: *mut c_void,
+            _datatype: *const c_int,
+            _count: *const $count,
+            _file: *mut c_void,
+            _position: *const i64,
+            _extra: *mut isize,
+            ierror: *mut c_int,
+        ) {
+            // SAFETY: whoever calls it passes the address of an integer.
+            unsafe { finish(ierror, crate::generated::constants::MPI_ERR_CONVERSION) };
+        }
+    };
+}
+
+representations!(
+    mpi_register_datarep_ = MPI_Register_datarep,
+    c_int,
+    mpi_conversion_fn_null_ c"mpi_conversion_fn_null_"
+);
+representations!(
+    mpi_register_datarep_c_f08_ = MPI_Register_datarep_c,
+    i64,
+    mpi_conversion_fn_null_c_ c"mpi_conversion_fn_null_c_"
+);
+also!(mpi_register_datarep_: pmpi_register_datarep_ mpi_register_datarep_f08_ pmpi_register_datarep_f08_);
+also!(mpi_register_datarep_c_f08_: pmpi_register_datarep_c_f08_);

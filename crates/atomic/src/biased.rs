@@ -168,6 +168,18 @@ impl<T> Biased<T> {
         Some(self.guard(Some(held)))
     }
 
+    /// Does `meanwhile`, in which the caller waits for what others do with it and lets them run: see [`Lock::give_way`].
+    pub fn give_way<R>(&self, meanwhile: impl FnOnce() -> R) -> R {
+        self.lock.give_way(meanwhile)
+    }
+
+    /// Whether somebody [gives way](Self::give_way).
+    #[inline]
+    #[must_use]
+    pub fn does_anybody_give_way(&self) -> bool {
+        self.lock.does_anybody_give_way()
+    }
+
     /// Whether others wait for it.
     #[inline]
     #[must_use]

@@ -9,6 +9,7 @@
 //!   due        one who waits has waited for as long as a turn lasts
 //!   offered    the holder has let go so that another one may have it
 //!   in_row     turns in a row that came because they were due
+//!   giving_way threads that wait for what others do with it, and let these run
 //!   bell       where they sleep
 //! ```
 //!
@@ -31,6 +32,9 @@
 //! How long a turn lasts depends on those before it. While one turn after another comes because it was due, on both sides, all
 //! who use the lock use it without pause: turns grow to four times their length, and less is lost by changing them. One who
 //! gets the lock in any other way, because it was offered or because nobody used it, ends that.
+//!
+//! Where threads [give way](Lock::give_way) to each other, more of them want to run than there are cores. Each has it for one look, so a
+//! waiter lets others run after a few looks of its own, whoever had it before.
 //! All of this is advice: it changes when a waiter looks, not what it may do.
 //!
 //! # Why a waiter is not forgotten
@@ -74,6 +78,12 @@ const MOST_DOUBLINGS: u32 = if cfg!(loom) { 0 } else { 2 };
 /// takes, little against the microsecond and more of a sleep.
 const SPINS: u32 = if cfg!(loom) { 1 } else { 50 };
 
+/// Looks of a waiter among threads that give way to each other, until it does so as well: less than a switch takes.
+const SPINS_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
+
+/// How often it gives way before it sleeps.
+const TIMES_IN_CROWD: u32 = if cfg!(loom) { 1 } else { 16 };
+
 /// A lock that was taken less often than this since the last turn of a waiter is contended all the time.
 const SELDOM: u32 = 32;
 
@@ -105,6 +115,7 @@ struct Waiters {
     offered: AtomicU32,
     /// Written by the holder alone.
     in_row: AtomicU32,
+    giving_way: AtomicU32,
 }
 
 /// How a waiter got the lock.
@@ -147,6 +158,7 @@ impl<T> Lock<T> {
                 due: AtomicU32::new(0),
                 offered: AtomicU32::new(0),
                 in_row: AtomicU32::new(0),
+                giving_way: AtomicU32::new(0),
             }),
             bell: Doorbell::new(),
             value: UnsafeCell::new(value),
@@ -173,6 +185,21 @@ impl<T> Lock<T> {
     #[must_use]
     pub fn is_contended(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Does `meanwhile`, in which the caller, who does not hold it, waits for what others do with it and lets them run.
+    pub fn give_way<R>(&self, meanwhile: impl FnOnce() -> R) -> R {
+        self.waiters.giving_way.fetch_add(1, Ordering::Relaxed);
+        let answer = meanwhile();
+        self.waiters.giving_way.fetch_sub(1, Ordering::Relaxed);
+        answer
+    }
+
+    /// Whether somebody [gives way](Self::give_way).
+    #[inline]
+    #[must_use]
+    pub fn does_anybody_give_way(&self) -> bool {
+        self.waiters.giving_way.load(Ordering::Relaxed) != 0
     }
 
     /// The value, by the right of exclusive ownership.
@@ -245,10 +272,12 @@ impl<T> Lock<T> {
     fn wait_for_lock(&self, patient: bool, kernel: &impl Kernel) -> Turn {
         loop {
             self.waiters.awake.fetch_add(1, Ordering::Relaxed);
-            let turn = if patient {
+            let turn = if self.does_anybody_give_way() {
+                self.look_in_crowd().then_some(Turn::Free)
+            } else if patient {
                 self.look_patiently()
             } else {
-                self.look().then_some(Turn::Free)
+                self.look(SPINS).then_some(Turn::Free)
             };
             // Before the announcement, whose fence orders the two: see the module page.
             self.waiters.awake.fetch_sub(1, Ordering::Relaxed);
@@ -264,8 +293,18 @@ impl<T> Lock<T> {
         }
     }
 
-    fn look(&self) -> bool {
-        for _ in 0..SPINS {
+    fn look_in_crowd(&self) -> bool {
+        for _ in 0..TIMES_IN_CROWD {
+            if self.look(SPINS_IN_CROWD) {
+                return true;
+            }
+            yield_now();
+        }
+        false
+    }
+
+    fn look(&self, spins: u32) -> bool {
+        for _ in 0..spins {
             if self.state.load(Ordering::Relaxed) == 0 && self.take() {
                 return true;
             }
@@ -494,9 +533,7 @@ mod tests {
         assert_eq!(lock.wait_for_lock(true, &park), Turn::Free);
     }
 
-    #[test]
-    fn counting_by_four_threads_loses_nothing() {
-        let rounds = if cfg!(miri) { 20 } else { 5_000 };
+    fn count(rounds: u32, between: fn(&Lock<u32>)) {
         let lock = Arc::new((Lock::new(0u32, FenceMode::Symmetric), Park::new()));
         let threads: Vec<_> = (0..4)
             .map(|_| {
@@ -504,6 +541,7 @@ mod tests {
                 std::thread::spawn(move || {
                     for _ in 0..rounds {
                         *lock.0.lock(&lock.1) += 1;
+                        between(&lock.0);
                     }
                 })
             })
@@ -512,6 +550,19 @@ mod tests {
             thread.join().expect("no thread panics");
         }
         assert_eq!(*lock.0.lock(&lock.1), 4 * rounds);
+        assert!(!lock.0.does_anybody_give_way());
+    }
+
+    #[test]
+    fn counting_by_four_threads_loses_nothing() {
+        count(if cfg!(miri) { 20 } else { 5_000 }, |_| ());
+    }
+
+    #[test]
+    fn counting_by_four_threads_that_give_way_loses_nothing() {
+        count(if cfg!(miri) { 20 } else { 5_000 }, |lock| {
+            lock.give_way(yield_now);
+        });
     }
 }
 
@@ -572,5 +623,26 @@ mod models {
     #[test]
     fn three_threads_all_get_their_turn() {
         count(3, 2);
+    }
+
+    #[test]
+    fn who_waits_among_threads_that_give_way_is_not_forgotten() {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = Some(3);
+        builder.check(|| {
+            let lock = Arc::new((Lock::new(0usize, FenceMode::Symmetric), Park::new()));
+            let other = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || {
+                    *lock.0.lock(&lock.1) += 1;
+                    lock.0.give_way(yield_now);
+                    *lock.0.lock(&lock.1) += 1;
+                })
+            };
+            *lock.0.lock(&lock.1) += 1;
+            lock.0.give_way(yield_now);
+            other.join().unwrap();
+            assert_eq!(*lock.0.lock(&lock.1), 3);
+        });
     }
 }

@@ -109,7 +109,7 @@ pub use self::{
     runtime::Runtime,
     spawn::{Builder, spawn},
     stack::{LARGEST_STACK, SMALLEST_STACK},
-    waiter::{ParkedThread, Waiter, park, park_at_once, sleep_elsewhere},
+    waiter::{ParkedThread, Waiter, give_way_before_park, park, park_at_once, sleep_elsewhere},
     worker::{current_worker, is_fiber, others_runnable, yield_in_place, yield_now},
 };
 

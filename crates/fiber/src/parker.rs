@@ -46,14 +46,20 @@ impl Parker {
         }
     }
 
-    /// Waits until woken, asleep after so many yields of the core. May return early.
-    pub(crate) fn park(&self, yields: u32, kernel: &impl Kernel) {
+    /// Lets others run so many times, or until woken, and looks each time that it is back.
+    pub(crate) fn give_way(&self, yields: u32, mut look: impl FnMut()) {
         for _ in 0..yields {
             if self.word.load(Ordering::Relaxed) == WOKEN {
                 break;
             }
             yield_now();
+            look();
         }
+    }
+
+    /// Waits until woken, asleep after so many yields of the core. May return early.
+    pub(crate) fn park(&self, yields: u32, kernel: &impl Kernel) {
+        self.give_way(yields, || ());
         // Fails if it is woken already.
         if self
             .word
@@ -80,6 +86,22 @@ mod tests {
         parker.wake(&futex);
         parker.park(YIELDS, &futex);
         assert_eq!(parker.word.load(Ordering::Relaxed), EMPTY);
+    }
+
+    #[test]
+    fn who_gives_way_looks_until_woken() {
+        let (parker, futex) = (Parker::new(), Futex::private());
+        let mut looks = 0;
+        parker.give_way(5, || looks += 1);
+        assert_eq!(looks, 5);
+        parker.give_way(5, || {
+            looks += 1;
+            if looks == 7 {
+                parker.wake(&futex);
+            }
+        });
+        assert_eq!(looks, 7, "what it looked at has woken it");
+        parker.park(0, &futex);
     }
 
     #[test]

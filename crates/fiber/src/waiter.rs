@@ -89,10 +89,18 @@ pub fn park() {
     park_after(YIELDS);
 }
 
-/// As [`park`]; a thread sleeps at once. For a crowd of threads, whose yields take longer than a wake-up.
+/// As [`park`]; a thread sleeps at once: it has [given way](give_way_before_park) before.
 #[inline]
 pub fn park_at_once() {
     park_after(0);
+}
+
+/// Before a [`park_at_once`]: a thread that is no fiber lets others run for as long as [`park`] does, and looks each time that it is back.
+/// What it looks at may wake it; then this ends.
+pub fn give_way_before_park(look: impl FnMut()) {
+    if fiber::current().is_none() {
+        let _ = PARKER.try_with(|parker| parker.give_way(YIELDS, look));
+    }
 }
 
 #[inline]

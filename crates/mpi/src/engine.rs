@@ -193,6 +193,8 @@ pub(crate) struct Engine {
     scratch: Vec<u8>,
     /// Whether somebody drives progress right now.
     driven: bool,
+    /// … and sleeps on the bell.
+    driver_sleeps: bool,
     /// Those who wait while another drives.
     parked: Parked,
     futures: Futures,
@@ -254,6 +256,7 @@ impl Engine {
             tells_losses: false,
             scratch: Vec::new(),
             driven: false,
+            driver_sleeps: false,
             parked: Parked::default(),
             futures: Futures::default(),
             asking: Asking::default(),

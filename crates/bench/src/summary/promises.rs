@@ -342,6 +342,24 @@ pub(super) const TARGETS: &[Target] = &[
     },
     at_most("epochs with one put", "rma-epochs", 1.0),
     Target {
+        panel: "write_all",
+        at_least: true,
+        ..at_most(
+            "collective writes of interleaved blocks",
+            "io-collective",
+            1.5,
+        )
+    },
+    Target {
+        panel: "read_all",
+        at_least: true,
+        ..at_most(
+            "collective reads of interleaved blocks",
+            "io-collective",
+            1.5,
+        )
+    },
+    Target {
         places: (2.0, 2.0),
         ..at_most("start and end of two ranks", "startup", 0.3)
     },

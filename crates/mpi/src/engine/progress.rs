@@ -14,6 +14,10 @@
 //! fiber of it becomes runnable. A thread that drives lets go and lets others
 //! run when it has woken a thread: there may be more of them than cores.
 //!
+//! A parked thread lets others run before it sleeps. The kernel lets them run in turn, so each time that it is back may be the last one for a
+//! while: it looks then, as the driver does, who lets go and gives way after each look while there are such threads. Where all of
+//! them looked at what the driver had brought alone, a message waited for the turn of the driver and then for that of its receiver.
+//!
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
 
 use std::ops::{Deref, DerefMut};
@@ -39,10 +43,6 @@ use super::probe::Probe;
 use super::request_id::RequestId;
 use super::side_by_side::Engines;
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
-
-/// More that wait than this do not let each other run before they sleep: a turn of all of them takes longer
-/// than a wake-up.
-const CROWD: usize = 16;
 
 /// So often a driver looks before it looks once at engines that nobody drives. Before it sleeps it does so anyway.
 const LOOKS_ALONE: u32 = 1024;
@@ -158,6 +158,17 @@ impl Shared {
             bell,
             channel,
             engines,
+        }
+    }
+
+    /// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
+    /// it by its bell.
+    fn look_in_passing(&self) {
+        if let Some(mut guard) = self.try_lock()
+            && !guard.driver_sleeps
+        {
+            let moved = guard.progress();
+            guard.core.inquiry.helped(moved);
         }
     }
 
@@ -537,6 +548,15 @@ impl Guard<'_> {
                 }
                 continue;
             }
+            // Other threads of this rank are awake and look as well: they may need this core, and the engine.
+            if !moved && !is_fiber && self.shared.engine.does_anybody_give_way() {
+                self.released(thread::yield_now);
+                if let Some(answer) = ready(self) {
+                    self.hand_over_progress();
+                    return Some(answer);
+                }
+                continue;
+            }
             if is_fiber && fiber::others_runnable() {
                 waiting.found();
                 self.rest();
@@ -659,12 +679,14 @@ impl Guard<'_> {
             let listener = self.core.wait_listener;
             let fell_asleep = listener.map(WaitListener::now);
             let slept = Instant::now();
+            self.driver_sleeps = true;
             self.released(|| {
                 if !fiber::sleep_elsewhere(&ring, || bell.wait(ticket, limit)) {
                     bell.cancel(ticket);
                 }
                 Self::keep_no_more(shared, care.kept);
             });
+            self.driver_sleeps = false;
             let slept = slept.elapsed().as_nanos() as u64;
             self.core.counters.slept.add(slept);
             if let (Some(listener), Some(since)) = (listener, fell_asleep) {
@@ -732,11 +754,6 @@ impl Guard<'_> {
             }
             self.register(what, &me);
             let index = self.parked.push(me.clone());
-            let park = if self.parked.len() <= CROWD {
-                fiber::park
-            } else {
-                fiber::park_at_once
-            };
             // One that looks because it is asked goes on with the same wait.
             let inquiry = self.core.inquiry.number();
             if !is_fiber && inquiry != answered && self.core.inquiry.is_under_way(inquiry) {
@@ -755,7 +772,14 @@ impl Guard<'_> {
             let listener = self.core.wait_listener.filter(|_| !is_fiber);
             let fell_asleep = listener.map(WaitListener::now);
             let since = Instant::now();
-            self.released(park);
+            let shared = self.shared;
+            self.released(|| {
+                if !is_fiber {
+                    let give_way = || fiber::give_way_before_park(|| shared.look_in_passing());
+                    shared.engine.give_way(give_way);
+                }
+                fiber::park_at_once();
+            });
             let parked = since.elapsed().as_nanos() as u64;
             self.core.counters.parked.add(parked);
             if let (Some(listener), Some(since)) = (listener, fell_asleep) {
@@ -774,5 +798,46 @@ impl Guard<'_> {
             }
             _ => self.core.waiters.await_arrival(me.clone()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric_local::Local;
+
+    use super::*;
+    use crate::p2p::{SendMode, Target};
+    use crate::{Buffer, Process, buffer};
+
+    #[test]
+    fn who_waits_awake_looks_unless_the_driver_sleeps() {
+        let ranks: Vec<_> = Local::group(2)
+            .into_iter()
+            .map(|endpoint| Process::new(Box::new(endpoint)))
+            .collect();
+        let (here, there) = (ranks[0].world(), ranks[1].world());
+        let mut sent = [7; 8];
+        there
+            .send(
+                SendMode::Standard,
+                Buffer::untyped(buffer::region_of(&mut sent)),
+                Target::Rank(0),
+                0,
+            )
+            .expect("there is room");
+        let shared = here.shared();
+        for (sleeps, come) in [(true, 0), (false, 1)] {
+            let mut guard = shared.lock();
+            (guard.driven, guard.driver_sleeps) = (true, sleeps);
+            drop(guard);
+            shared.look_in_passing();
+            let guard = shared.lock();
+            assert_eq!(
+                guard.core.matching.unexpected_len(),
+                come,
+                "sleeps: {sleeps}"
+            );
+        }
+        shared.lock().driven = false;
     }
 }

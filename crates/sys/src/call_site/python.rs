@@ -8,7 +8,10 @@
 //! |---|---|
 //! | to 3.8, 3.11, 3.12, and from 3.15 | the function by which it writes a traceback when it crashes |
 //! | 3.13 | the offsets of its structures that it shows to debuggers; read as memory of another process would be, so that a wrong one is an answer of nothing |
-//! | 3.9, 3.10, 3.14 | not known: no function is exported, and there are no such offsets, or others |
+//! | 3.9, 3.10 | its [frames], which have types that say what they are |
+//! | 3.14 | not known: no function is exported, and the offsets are others |
+
+mod frames;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::io::{self, Read};
@@ -16,6 +19,7 @@ use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use crate::attach::read_own;
+use frames::Frames;
 
 /// Frames that are looked at.
 const FRAMES: usize = 64;
@@ -43,6 +47,7 @@ pub(super) fn line_of_caller() -> Option<ScriptLine> {
     match &interpreter.way {
         Way::Dump(dump) => first_line(&dumped(*dump, thread).ok()?),
         Way::Offsets(offsets) => offsets.line(thread as usize),
+        Way::Frames(frames) => frames.line(thread as usize),
     }
 }
 
@@ -58,22 +63,33 @@ struct Interpreter {
 enum Way {
     Dump(Dump),
     Offsets(Offsets),
+    Frames(Frames),
 }
 
 impl Interpreter {
     fn find() -> Option<Self> {
         let this_thread = symbol(c"PyGILState_GetThisThreadState")?;
-        let dump = symbol(c"_Py_DumpTraceback").or_else(|| symbol(c"PyUnstable_DumpTraceback"));
-        let way = match dump {
-            // SAFETY: the function has had this type in all versions that export it.
-            Some(dump) => Way::Dump(unsafe { std::mem::transmute::<*mut c_void, Dump>(dump) }),
-            None => Way::Offsets(Offsets::at(symbol(c"_PyRuntime")? as usize)?),
-        };
         Some(Self {
+            way: Way::find()?,
             // SAFETY: the function has this type in all versions of the interpreter.
             this_thread: unsafe { std::mem::transmute::<*mut c_void, ThisThread>(this_thread) },
-            way,
         })
+    }
+}
+
+impl Way {
+    fn find() -> Option<Self> {
+        let dump = symbol(c"_Py_DumpTraceback").or_else(|| symbol(c"PyUnstable_DumpTraceback"));
+        if let Some(dump) = dump {
+            // SAFETY: the function has had this type in all versions that export it.
+            return Some(Self::Dump(unsafe {
+                std::mem::transmute::<*mut c_void, Dump>(dump)
+            }));
+        }
+        match Frames::find() {
+            Some(frames) => Some(Self::Frames(frames)),
+            None => Offsets::at(symbol(c"_PyRuntime")? as usize).map(Self::Offsets),
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{FabricError, Result};
+use weft_fabric::{Bell, FabricError, Result};
 use weft_sys::MemoryFile;
 
 use crate::bell::ShmBell;
@@ -176,6 +176,11 @@ impl Watch {
         self.segment.record_end(slot, status, in_order);
         self.tell();
         self.segment.changes()
+    }
+
+    /// Tells all ranks here that a member of this world, on another host, will not meet the others at the end.
+    pub fn tell_of_absence(&self, world: u32) {
+        self.bell().tell_absence(world);
     }
 
     /// Whether a place of the room whose process has ended, as was told by this change, can have another one: all

@@ -326,6 +326,14 @@ impl<N: Network> Connector<N> {
         }
     }
 
+    /// Reaches for nobody any more who was never reached: see [`Fabric::abandon_unreached`](weft_fabric::Fabric::abandon_unreached).
+    pub fn abandon_unreached(&mut self, peers: &mut Peers<N>) {
+        for peer in peers.unreached() {
+            self.settle(peer);
+            peers.abandon(peer);
+        }
+    }
+
     /// A peer is lost.
     pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.dials.end(peer);

@@ -29,7 +29,7 @@ use crate::process::Process;
 
 /// For how long a loss may turn out to be an absence: of the end of a process on another host its connections may tell sooner than
 /// the launchers of both hosts tell that it was absent before.
-const NOTICE: Duration = Duration::from_secs(1);
+const NOTICE: Duration = Duration::from_secs(3);
 
 /// How often that is looked at.
 const LOOK: Duration = Duration::from_millis(2);
@@ -88,8 +88,11 @@ impl Process {
         self.bell.absences().include(self.world_number)
     }
 
-    /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: looks for a while.
+    /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: looks for a while, where there are other hosts.
     fn hears_of_absence_late(&self) -> bool {
+        if self.hosts.get().is_none() {
+            return false;
+        }
         let until = Instant::now() + NOTICE;
         while !self.hears_of_absence() {
             if Instant::now() >= until {

@@ -90,7 +90,7 @@ impl Process {
 
     /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: looks for a while, where there are other hosts.
     fn hears_of_absence_late(&self) -> bool {
-        if self.hosts.get().is_none() {
+        if !self.has_several_hosts() {
             return false;
         }
         let until = Instant::now() + NOTICE;

@@ -41,7 +41,7 @@ pub struct Process {
     /// The processes of `MPI_COMM_WORLD`.
     pub(crate) members: Arc<Group>,
     /// The host of each process that the job starts with, if there are several.
-    pub(crate) hosts: OnceLock<Box<[u32]>>,
+    hosts: OnceLock<Box<[u32]>>,
     /// Communicators with processes of other worlds.
     connections: Connections,
     /// Those with processes of other jobs.

@@ -314,6 +314,45 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
+/// How many lines end so.
+fn lines(text: &str, end: &str) -> usize {
+    text.lines().filter(|line| line.ends_with(end)).count()
+}
+
+/// It is on the host of the launcher, or on another one, alone there or beside others; it ends before they come to `MPI_Finalize`, when
+/// they are there, or goes on without MPI until they have ended.
+#[test]
+fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
+    let launcher = installation().join("bin/mpiexec");
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    for (count, each) in [(2, 1), (2, 2), (3, 1)] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        let ranks = count * each;
+        for who in [0, ranks - 1] {
+            for what in [
+                "early", "late", "stays", "returns", "meets", "awaits", "met", "alone",
+            ] {
+                let file = network.file(&format!("{what}{who}"));
+                let mut start = network.on(0, &launcher.to_string_lossy());
+                start.arg("--timeout=40").args(network.everywhere(each));
+                start
+                    .env("WHO", who.to_string())
+                    .arg(&program)
+                    .arg(what)
+                    .arg(&file);
+                let of = format!("{what}, rank {who} of {ranks}");
+                let ended = run(&mut start, LIMIT);
+                assert_eq!(ended.code(), Some(0), "{of}: {ended:?}");
+                let ends = (lines(&ended.out, "finalised"), lines(&ended.out, "beside"));
+                assert_eq!(ends, (ranks - 1, 1), "{of}: {ended:?}");
+                assert_eq!(ended.err, "", "{of}");
+            }
+        }
+    }
+}
+
 /// Processes that are started from within a program, on hosts that it names.
 #[test]
 fn on_hosts_that_are_named() {

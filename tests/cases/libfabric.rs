@@ -8,7 +8,7 @@ mod network;
 use std::time::Duration;
 
 use network::Network;
-use weft_tests::{PROGRAMS, build, installation, passes, run, tool};
+use weft_tests::{PROGRAMS, build, installation, passes, run, scratch, tool};
 
 const LIMIT: Duration = Duration::from_secs(90);
 
@@ -50,6 +50,30 @@ fn on_two_hosts() {
                 .args(["--fabric", "ofi"])
                 .args(network.everywhere(each));
             passes(name, argument, each as u32 * 2, &mut start);
+        }
+    }
+}
+
+/// Nobody waits in `MPI_Finalize` for a rank that uses sessions only, and goes on without MPI until the others have ended.
+#[test]
+fn who_uses_sessions_only_is_not_waited_for() {
+    if !has_libfabric() {
+        return;
+    }
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    let folder = scratch("sessions-beside-ofi");
+    for what in ["early", "late", "awaits", "met", "alone"] {
+        for who in ["0", "1"] {
+            let file = folder.join(format!("{what}{who}"));
+            // Of an earlier run.
+            let _ = std::fs::remove_file(&file);
+            let mut start = tool("mpiexec");
+            start.args(["--timeout=60", "--fabric", "ofi:tcp", "-n", "3"]);
+            start.env("WHO", who).arg(&program).arg(what).arg(&file);
+            let ended = run(&mut start, LIMIT);
+            ended.expect_success();
+            let finalised = ended.out.matches("finalised").count();
+            assert_eq!(finalised, 2, "{what}, rank {who}: {ended:?}");
         }
     }
 }

@@ -34,20 +34,41 @@ fn nobody_waits_at_the_end_for_a_rank_that_uses_sessions_only() {
     for what in ["early", "late", "stays", "returns", "meets"] {
         for ranks in [2, 3, 5] {
             let ended = mpiexec(ranks, &program, &[what]);
-            ended.expect_success();
-            let lines = |text: &str| {
-                ended
-                    .out
-                    .lines()
-                    .filter(|line| line.ends_with(text))
-                    .count()
-            };
-            assert_eq!(
-                (lines("finalised"), lines("beside")),
-                (ranks as usize - 1, 1),
-                "{what}: {ended:?}"
-            );
-            assert_eq!(ended.err, "", "{what}");
+            check_sessions_beside(&ended, ranks, what);
+        }
+    }
+}
+
+fn check_sessions_beside(ended: &Ended, ranks: u32, what: &str) {
+    ended.expect_success();
+    let lines = |end: &str| {
+        let lines = ended.out.lines();
+        lines.filter(|line| line.ends_with(end)).count()
+    };
+    let ends = (lines("finalised"), lines("beside"));
+    assert_eq!(ends, (ranks as usize - 1, 1), "{what}: {ended:?}");
+    assert_eq!(ended.err, "", "{what}");
+}
+
+/// By whatever they talk, and whatever the one does that uses sessions only.
+#[test]
+fn a_rank_that_uses_sessions_only_may_go_on_until_the_others_have_ended() {
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    let folder = Folder::new("sessions-beside");
+    for fabric in ["auto", "tcp"] {
+        for what in [
+            "early", "late", "returns", "meets", "awaits", "met", "alone",
+        ] {
+            for ranks in [2, 3] {
+                let file = format!("{}/{fabric}-{what}-{ranks}", folder.name());
+                let mut start = tool("mpiexec");
+                start.args(["--timeout=40", "--fabric", fabric, "-n", &ranks.to_string()]);
+                let ended = run(
+                    start.arg(&program).args([what, &file]),
+                    Duration::from_secs(60),
+                );
+                check_sessions_beside(&ended, ranks, &format!("{fabric}, {what}"));
+            }
         }
     }
 }

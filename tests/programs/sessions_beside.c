@@ -1,15 +1,21 @@
-/* Rank 1 uses a session only, the others MPI_Init: nobody waits for it in MPI_Finalize. The argument says what else:
+/* One rank uses a session only, the others MPI_Init: nobody waits for it in MPI_Finalize. It is rank 1, or what WHO says. The argument
+ * says what else:
  *   early    it ends before the others initialise
  *   late     it begins when they wait in MPI_Finalize already
  *   stays    it goes on for a while without MPI
  *   returns  it initialises MPI after its session, and finalises that
  *   meets    the session has a communicator with all of them, who use sessions as well
- *   wanted   rank 0 waits for a message of it, which never comes */
+ *   awaits   it goes on without MPI until the others have finalised, which a file shows
+ *   met      they have exchanged messages with it before, over a communicator of their sessions; then as awaits
+ *   alone    all use sessions only, and it ends its own when the others have, which a file shows
+ *   wanted   rank 0 waits for a message of it, which never comes
+ * A second argument names the file. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static void sleep_ms(long time)
 {
@@ -18,7 +24,27 @@ static void sleep_ms(long time)
 		;
 }
 
-static void session(int meets)
+/* Shows that a rank has come to its end. */
+static void show(const char *file)
+{
+	FILE *made = file ? fopen(file, "w") : NULL;
+	if (made)
+		fclose(made);
+}
+
+/* Waits until another rank has. */
+static void await(const char *file)
+{
+	for (int left = 3000; access(file, F_OK) != 0; left--) {
+		if (left == 0) {
+			fputs("the others wait\n", stderr);
+			exit(5);
+		}
+		sleep_ms(10);
+	}
+}
+
+static void session(int meets, const char *until)
 {
 	MPI_Session session;
 	if (MPI_Session_init(MPI_INFO_NULL, MPI_ERRORS_ARE_FATAL, &session) != MPI_SUCCESS)
@@ -36,19 +62,26 @@ static void session(int meets)
 		MPI_Comm_disconnect(&all);
 		MPI_Group_free(&group);
 	}
+	if (until)
+		await(until);
 	MPI_Session_finalize(&session);
 }
 
 int main(int argc, char **argv)
 {
-	const char *what = argc > 1 ? argv[1] : "early", *number = getenv("WEFT_RANK");
-	const int is_beside = number && atoi(number) == 1, meets = strcmp(what, "meets") == 0;
+	const char *what = argc > 1 ? argv[1] : "early", *file = argc > 2 ? argv[2] : NULL;
+	const char *number = getenv("WEFT_RANK"), *who = getenv("WHO");
+	const int is_beside = number && atoi(number) == (who ? atoi(who) : 1);
+	const int awaits = strcmp(what, "awaits") == 0 || strcmp(what, "met") == 0, alone = strcmp(what, "alone") == 0;
+	const int meets = strcmp(what, "meets") == 0 || strcmp(what, "met") == 0;
 	if (is_beside) {
 		if (strcmp(what, "late") == 0)
 			sleep_ms(300);
-		session(meets);
+		session(meets, alone ? file : NULL);
 		if (strcmp(what, "stays") == 0)
 			sleep_ms(1000);
+		if (awaits)
+			await(file);
 		if (strcmp(what, "returns") == 0) {
 			MPI_Init(&argc, &argv);
 			MPI_Finalize();
@@ -58,14 +91,21 @@ int main(int argc, char **argv)
 	}
 	if (strcmp(what, "early") == 0)
 		sleep_ms(300);
+	if (alone) {
+		session(0, NULL);
+		show(file);
+		puts("finalised");
+		return 0;
+	}
 	MPI_Init(&argc, &argv);
 	if (meets)
-		session(1);
+		session(1, NULL);
 	int rank, value;
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	if (strcmp(what, "wanted") == 0 && rank == 0)
 		MPI_Recv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	MPI_Finalize();
+	show(file);
 	puts("finalised");
 	return 0;
 }

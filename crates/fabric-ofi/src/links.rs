@@ -183,6 +183,11 @@ impl Link {
         self.is_over || self.has_left
     }
 
+    /// Waits for nothing of the peer, if nothing of it was ever heard.
+    pub fn abandon_unless_heard(&mut self) {
+        self.has_left |= self.received == 0 && self.acknowledged == 0;
+    }
+
     /// Whether the peer should be asked to acknowledge what it has not.
     pub fn should_ask(&self) -> bool {
         !self.is_flushed() && self.asked != self.needed

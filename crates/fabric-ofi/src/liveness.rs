@@ -100,6 +100,11 @@ impl Liveness {
     pub fn farewell(&mut self) {
         self.tcp.farewell();
     }
+
+    /// Reaches for nobody any more who was never reached.
+    pub fn abandon_unreached(&mut self) {
+        self.tcp.abandon_unreached();
+    }
 }
 
 /// What is heard of a peer.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{Bell, Load, Ticket};
+use weft_fabric::{Absences, Bell, Load, Ticket};
 use weft_sys::{Futex, clock};
 
 use crate::placement::{self, Companion};
@@ -160,6 +160,16 @@ impl Bell for ShmBell {
     fn inquiry(&self) -> u32 {
         // SYNC job.inquiry.
         self.segment.header().inquiry.load(Ordering::Acquire)
+    }
+
+    fn absences(&self) -> Absences {
+        self.segment.absences()
+    }
+
+    fn tell_absence(&self, world: u32) {
+        if self.segment.note_absence(world) {
+            self.wake_all_regardless();
+        }
     }
 
     fn ring_as_well(&self, channel: Option<u32>) {

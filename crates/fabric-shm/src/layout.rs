@@ -23,7 +23,7 @@
 //! # Who may touch what
 //! | part | written by | read by |
 //! |---|---|---|
-//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts; `inquiry` by the launcher | all |
+//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts; `inquiry` by the launcher; `absences` by who is absent, and by the launcher for those of other hosts | all |
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: core | its rank | all |
 //! | Control: pending lanes | peers add, its rank takes; the launcher marks the summaries | its rank |
@@ -53,7 +53,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -123,6 +123,8 @@ pub(crate) struct Header {
     pub inquiry: AtomicU32,
     /// Channels.
     pub channels: AtomicU32,
+    /// Worlds of which a member is absent, see [`weft_fabric::Absences`]. SYNC job.absences.
+    pub absences: AtomicU64,
     /// Which process slots are taken, and who of them sleeps.
     pub run_states: CacheLine<RunStates<{ run_states::groups_for(MAX_RANKS) }>>,
 }

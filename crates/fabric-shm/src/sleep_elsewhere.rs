@@ -7,8 +7,10 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
+use weft_fabric::{Absences, Bell};
 use weft_sys::Futex;
 
+use crate::bell::ShmBell;
 use crate::segment::Segment;
 
 /// The place in the job's memory of a process that sleeps elsewhere.
@@ -46,6 +48,17 @@ impl SleepElsewhere {
     pub fn inquiry(&self) -> u32 {
         // SYNC job.inquiry.
         self.segment.header().inquiry.load(Ordering::Acquire)
+    }
+
+    /// As [`Bell::absences`](weft_fabric::Bell::absences).
+    #[must_use]
+    pub fn absences(&self) -> Absences {
+        self.segment.absences()
+    }
+
+    /// As [`Bell::tell_absence`](weft_fabric::Bell::tell_absence).
+    pub fn tell_absence(&self, world: u32) {
+        ShmBell::new(self.segment.clone(), self.me, FenceMode::Symmetric).tell_absence(world);
     }
 
     /// Calls `hear` when the launcher may have told something, until it answers that this was enough. For a thread of its own,

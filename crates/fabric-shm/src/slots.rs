@@ -40,6 +40,7 @@
 //! But for `heard`, they are written by the launcher alone, and like all that stands in the segment they are checked before use.
 
 use weft_atomic::Ordering;
+use weft_fabric::Absences;
 
 use crate::layout::{Identity, ProcessState};
 use crate::segment::Segment;
@@ -178,6 +179,20 @@ impl Segment {
         // SYNC slot.successor.
         successor.store(slot + 1, Ordering::Release);
         true
+    }
+
+    /// Worlds of which a member is absent.
+    pub fn absences(&self) -> Absences {
+        // SYNC job.absences: paired with the look of who is about to sleep.
+        Absences::from_word(self.header().absences.load(Ordering::Acquire))
+    }
+
+    /// A member of this world is absent. True: that is new, and whoever sleeps is to be woken.
+    pub fn note_absence(&self, world: u32) -> bool {
+        let absences = &self.header().absences;
+        // SYNC job.absences.
+        let before = absences.fetch_or(Absences::of(world).to_word(), Ordering::AcqRel);
+        !Absences::from_word(before).include(world)
     }
 
     /// The launcher: what it has recorded and assigned can be seen by who sees this.

@@ -13,7 +13,7 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{FabricError, Result};
+use weft_fabric::{Bell, FabricError, Result};
 use weft_sys::MemoryFile;
 
 use crate::bell::ShmBell;
@@ -178,6 +178,11 @@ impl Watch {
         self.segment.changes()
     }
 
+    /// Tells all ranks here that a member of this world, on another host, will not meet the others at the end.
+    pub fn tell_of_absence(&self, world: u32) {
+        self.bell().tell_absence(world);
+    }
+
     /// Whether a place of the room whose process has ended, as was told by this change, can have another one: all
     /// others that are `running` have put away what they had to do with the old one.
     ///
@@ -242,7 +247,42 @@ mod tests {
     use super::*;
     use crate::{Options, Shm, initialise, segment_size};
     use std::os::fd::AsFd;
+    use weft_fabric::Fabric;
     use weft_sys::MemoryFile;
+
+    /// Also who sleeps: it looks again after it has said that it will, and is woken by what comes then.
+    #[test]
+    fn an_absence_is_told_by_a_rank_and_by_the_launcher() {
+        let size = segment_size(2).expect("fits");
+        let file = MemoryFile::create("weft-test", size).expect("memory files exist here");
+        let mapping = file.map().expect("maps");
+        initialise(&mapping, 2, 2).expect("the right size");
+        let watch = Watch::open(&file).expect("initialised");
+        let attach = |rank| {
+            let descriptor = file.as_fd().try_clone_to_owned().expect("duplicates");
+            Shm::attach_with(descriptor, rank, &Options::default()).expect("joins")
+        };
+        let (one, other) = (attach(0), attach(1));
+        let (bell, elsewhere) = (one.bell(), other.sleep_elsewhere());
+        let include = |world| {
+            let all = [bell.absences(), elsewhere.absences()];
+            all.map(|absences| absences.include(world))
+        };
+        assert_eq!((include(0), include(1)), ([false; 2], [false; 2]));
+        let tell: [&dyn Fn(u32); 3] = [
+            &|world| other.bell().tell_absence(world),
+            &|world| elsewhere.tell_absence(world),
+            &|world| watch.tell_of_absence(world),
+        ];
+        for (world, tell) in (0..).zip(tell) {
+            let ticket = bell.prepare();
+            assert_eq!(include(world), [false; 2]);
+            tell(world);
+            // Ends only if it is rung.
+            bell.wait(ticket, None);
+            assert_eq!(include(world), [true; 2]);
+        }
+    }
 
     #[test]
     fn the_launcher_sees_states_and_the_first_abort() {

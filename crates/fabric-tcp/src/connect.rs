@@ -326,6 +326,14 @@ impl<N: Network> Connector<N> {
         }
     }
 
+    /// Reaches for nobody any more who was never reached: see [`Fabric::abandon_unreached`](weft_fabric::Fabric::abandon_unreached).
+    pub fn abandon_unreached(&mut self, peers: &mut Peers<N>) {
+        for peer in peers.unreached() {
+            self.settle(peer);
+            peers.abandon(peer);
+        }
+    }
+
     /// A peer is lost.
     pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.dials.end(peer);
@@ -694,6 +702,44 @@ mod tests {
             .handshakes
             .candidates()
             .unauthenticated(false)
+    }
+
+    /// One that never answers is given up when that is said, and can be reached later. Who was reached is not.
+    #[test]
+    fn who_was_never_reached_is_not_waited_for_when_it_is_abandoned() {
+        let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
+        let mut sinks = [Inbox::default(), Inbox::default(), Inbox::default()];
+        for to in [0, 2] {
+            let sent = group[1].try_send(Peer(to), &[7; HEAD], &[]);
+            assert_eq!(sent, Ok(Posted::Done));
+        }
+        // Rank 2 makes no call.
+        while sinks[0].messages() == 0 {
+            for index in [0, 1] {
+                group[index].poll(&mut sinks[index], 16);
+            }
+        }
+        assert!(!group[1].is_flushed());
+        assert_eq!(
+            group[1].try_send(Peer(0), &[8; HEAD], &[]),
+            Ok(Posted::Done)
+        );
+        group[1].abandon_unreached();
+        while !group[1].is_flushed() {
+            group[1].poll(&mut sinks[1], 16);
+        }
+        assert!(!group[1].connector().is_unsettled() && group[1].inspect(2).is_none());
+        while sinks[0].messages() < 2 {
+            group[0].poll(&mut sinks[0], 16);
+        }
+        let sent = group[1].try_send(Peer(2), &[9; HEAD], &[]);
+        assert_eq!(sent, Ok(Posted::Done));
+        while sinks[2].messages() == 0 {
+            for (one, sink) in group.iter_mut().zip(&mut sinks) {
+                one.poll(sink, 16);
+            }
+        }
+        assert_eq!(sinks[2].messages(), 1, "what was given up does not come");
     }
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.

@@ -531,6 +531,10 @@ impl<N: Network> Fabric for Tcp<N> {
             }
         }
     }
+
+    fn abandon_unreached(&mut self) {
+        self.connector.abandon_unreached(&mut self.peers);
+    }
 }
 
 impl<N: Network> Tcp<N> {

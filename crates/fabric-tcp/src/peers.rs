@@ -288,6 +288,24 @@ impl<N: Network> Peers<N> {
         weft_fabric::Bell::ring(&*self.bell);
     }
 
+    /// Those with whom there is a session, and was never a connection that both sides have agreed on.
+    pub fn unreached(&self) -> Vec<u32> {
+        let never = |peer: &u32| self.get(*peer).is_some_and(|session| !session.was_live());
+        self.begun.iter().copied().filter(never).collect()
+    }
+
+    /// What was taken for a peer is given up, and nothing is known of it any more.
+    pub fn abandon(&mut self, peer: u32) {
+        self.disconnect(peer);
+        self.begun.retain(|other| *other != peer);
+        if let Some(slot @ Slot::Known(_)) = self.slots.get_mut(peer as usize)
+            && let Slot::Known(mut session) = std::mem::replace(slot, Slot::Unknown)
+        {
+            let lost = lost_with(peer, "it was never reached, and is not waited for");
+            self.ended.extend(session.abandon().map(lost));
+        }
+    }
+
     /// Another process has the number of a peer: what was under way with the one before ends, and nothing is known of
     /// the new one. The next look reports it.
     pub fn succeed(&mut self, peer: u32) {

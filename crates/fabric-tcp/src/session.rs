@@ -34,6 +34,8 @@ pub struct Session<S> {
     generation: u32,
     /// The address at which the peer was reached, as an index in its card.
     agreed: Option<usize>,
+    /// Both sides have agreed on a connection, at some time.
+    was_live: bool,
     out: Outgoing,
     transfers: Transfers,
     /// The peer has said goodbye, and nothing since.
@@ -119,6 +121,7 @@ impl<S: Stream> Session<S> {
             life: Life::Unconnected,
             generation: 0,
             agreed: None,
+            was_live: false,
             out: Outgoing::new(),
             transfers: Transfers::default(),
             goodbye_received: false,
@@ -146,6 +149,11 @@ impl<S: Stream> Session<S> {
     #[inline]
     pub fn is_live(&self) -> bool {
         self.life.is_live()
+    }
+
+    /// Whether both sides have ever agreed on a connection.
+    pub fn was_live(&self) -> bool {
+        self.was_live
     }
 
     /// Whether the peer has ended after its goodbye.
@@ -283,6 +291,7 @@ impl<S: Stream> Session<S> {
         self.agreed = offer.or(self.agreed);
         link.set_urgent(self.uncounted(FrameKind::Resume));
         self.life.resume(link);
+        self.was_live = true;
         Ok(())
     }
 
@@ -546,7 +555,10 @@ impl<S: Stream> Session<S> {
         }
         self.out.resume(header.processed)?;
         match self.life.confirm() {
-            Confirmed::Now => Ok(Next::More),
+            Confirmed::Now => {
+                self.was_live = true;
+                Ok(Next::More)
+            }
             Confirmed::Unexpected => Err(Malformed),
         }
     }

@@ -442,6 +442,10 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
         self.local.farewell();
         self.remote.farewell();
     }
+
+    fn abandon_unreached(&mut self) {
+        self.remote.abandon_unreached();
+    }
 }
 
 /// The doorbell of the local fabric, which the watcher rings for the network.
@@ -526,7 +530,8 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry);
+    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, absences,
+        tell_absence);
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();

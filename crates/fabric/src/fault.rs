@@ -104,7 +104,7 @@ struct FaultyBell {
 
 impl Bell for FaultyBell {
     forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
-        polls_per_clock_read, inquiry);
+        polls_per_clock_read, inquiry, absences, tell_absence);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         if self.wake_due.swap(false, Ordering::Relaxed) {
@@ -118,7 +118,7 @@ impl Bell for FaultyBell {
 impl<F: Fabric> Fabric for FaultInjector<F> {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, grant, offer, revoke, signals,
         take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell, abandon_unreached);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()

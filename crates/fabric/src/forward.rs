@@ -233,6 +233,11 @@ macro_rules! forward_fabric {
             $to.farewell();
         }
     };
+    ($this:ident => $to:expr; abandon_unreached) => {
+        fn abandon_unreached(&mut $this) {
+            $to.abandon_unreached();
+        }
+    };
     ($this:ident => $to:expr; traffic) => {
         fn traffic(&$this) -> $crate::Traffic {
             $to.traffic()
@@ -293,6 +298,16 @@ macro_rules! forward_bell {
     ($this:ident => $to:expr; polls_per_clock_read) => {
         fn polls_per_clock_read(&$this) -> u32 {
             $to.polls_per_clock_read()
+        }
+    };
+    ($this:ident => $to:expr; absences) => {
+        fn absences(&$this) -> $crate::Absences {
+            $to.absences()
+        }
+    };
+    ($this:ident => $to:expr; tell_absence) => {
+        fn tell_absence(&$this, world: u32) {
+            $to.tell_absence(world);
         }
     };
     ($this:ident => $to:expr; inquiry) => {

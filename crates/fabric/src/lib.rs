@@ -30,6 +30,7 @@
 // The one exception: the memory that the conformance suite lends.
 #![deny(unsafe_code)]
 
+mod absences;
 pub mod board;
 mod boxed;
 pub mod conformance;
@@ -49,6 +50,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use absences::Absences;
 pub use deaf::Deaf;
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use membership::Membership;
@@ -478,6 +480,11 @@ pub trait Fabric: Send {
     /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.
     fn farewell(&mut self);
 
+    /// Gives up what was taken for peers that this member has never reached: for who has heard that not all of them come to the
+    /// end, and has nothing under way that anybody needs. [`Self::is_flushed`] waits for none of those from then on. One that is
+    /// sent to later is reached as if nothing had been. A fabric on which a peer need not answer to be reached does nothing.
+    fn abandon_unreached(&mut self) {}
+
     /// How many channels the job has: as many endpoints each member can have, which several threads may use at a time. The same
     /// number at all members, at most [`MOST_CHANNELS`]. This endpoint is that of channel 0.
     fn channels(&self) -> u32 {
@@ -548,6 +555,15 @@ pub trait Bell: Send + Sync {
     /// it waits for. 0 while there was none, or where nobody inquires.
     fn inquiry(&self) -> u32 {
         0
+    }
+    /// Worlds of which a member has said that it is [absent](Self::tell_absence): it will not meet the others at the end. Whoever
+    /// sleeps is woken when one more is. None where nobody can be told.
+    fn absences(&self) -> Absences {
+        Absences::default()
+    }
+    /// Tells the members of this host that one of this world is absent.
+    fn tell_absence(&self, world: u32) {
+        let _ = world;
     }
     /// From now on, whoever rings this bell rings that of this channel of the same member as well; `None`: no other. For who
     /// sleeps there and waits for news of this channel too: it says so before it [prepares](Self::prepare) here.

@@ -181,6 +181,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Tells the launcher that MPI is finalised.
     fn finalised(&self);
 
+    /// Tells the launcher that this process has used sessions only and has ended them: ranks of other hosts do not wait for it in
+    /// `MPI_Finalize`. Those of its own are told by itself. Other launchers than ours have no way to pass that on.
+    fn absent(&self) {}
+
     /// Tells the launcher that this process goes no further because another one is lost: how it ends is no failure of its
     /// own.
     fn bereaved(&self);

@@ -57,6 +57,8 @@ pub enum Told {
     Counters(CounterPlaces),
     /// It goes on when others die, and is to be told of that.
     HandlesLosses,
+    /// It has used sessions only and has ended them: the others of its world will not meet it in `MPI_Finalize`.
+    Absent,
 }
 
 /// One message: something told, or a question.
@@ -245,6 +247,7 @@ impl Message {
                 format!("counters {}", places.encode()).into_bytes()
             }
             Self::Told(Told::HandlesLosses) => b"handles-losses".to_vec(),
+            Self::Told(Told::Absent) => b"absent".to_vec(),
             Self::Ask { last, piece } => {
                 let word = if *last { "last" } else { "more" };
                 format!("ask {word} {}", hex(piece)).into_bytes()
@@ -282,6 +285,7 @@ impl Message {
             "bereaved" => Some(Self::Told(Told::Bereaved)),
             "independent" => Some(Self::Told(Told::Independent)),
             "handles-losses" => Some(Self::Told(Told::HandlesLosses)),
+            "absent" => Some(Self::Told(Told::Absent)),
             "places" => Some(Self::AskHosts { from: 0 }),
             text => {
                 let (word, rest) = text.split_once(' ')?;
@@ -381,6 +385,7 @@ mod tests {
                 &[(Shown::Sleeps, 4096)],
             ))),
             Message::Told(Told::HandlesLosses),
+            Message::Told(Told::Absent),
             Message::Ask {
                 last: false,
                 piece: vec![1; VALUE_LIMIT],

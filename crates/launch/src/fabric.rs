@@ -157,7 +157,8 @@ fn together<R: Remote + 'static>(
     let place = local.sleep_elsewhere();
     let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
     kept.push(local);
-    Ok(match launcher.inquires() {
+    // Without a launcher that inquires, others of this host may still tell that they are absent.
+    Ok(match launcher.inquires() || members.ranks_here > 1 {
         true => Box::new(Supervised::new(remote, place)),
         false => Box::new(remote),
     })

@@ -438,6 +438,11 @@ impl RankProcesses {
         }
     }
 
+    /// Tells the ranks that one of this world, on another host, will not meet them in `MPI_Finalize`.
+    pub fn announce_absence(&self, world: u32) {
+        self.segment.watch.tell_of_absence(world);
+    }
+
     /// Whether all that were started have ended.
     pub fn have_ended(&self) -> bool {
         !self.ranks.iter().any(Rank::is_running)

@@ -19,7 +19,7 @@ use weft_fabric::Peer;
 use crate::coll::inter::{self as sides, Sides};
 use crate::coll::{self, Collective, Members, Placement};
 use crate::engine::schedule::{CollectiveContext, Schedule};
-use crate::engine::{Engine, Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
+use crate::engine::{Guard, PersistentOperation, RequestId, Shared, Status, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::extras::Extras;
 use crate::group::Group;
@@ -42,8 +42,6 @@ pub(crate) const WORLD: u32 = 0;
 pub(crate) const ITSELF: u32 = 2;
 /// No context: that of a communicator whose members have not agreed on one yet.
 const UNNAMED: u32 = u32::MAX;
-/// Context of the news that a process will never meet the others in `MPI_Finalize`. Nobody else has collectives of `MPI_COMM_SELF`.
-pub(crate) const ABSENCE: u32 = ITSELF | 1;
 /// Context of messages to ports, which belong to no communicator.
 const PORTS: u32 = 4;
 /// Contexts led by a process are numbered from here: those before are given already.
@@ -469,7 +467,7 @@ impl Comm {
     pub(crate) fn run_unless(
         &self,
         schedule: Schedule,
-        mut is_vain: impl FnMut(&mut Engine) -> bool,
+        is_vain: impl Fn() -> bool,
     ) -> Result<bool> {
         let request = self.start(schedule, Form::Blocking)?;
         let mut engine = self.lock();
@@ -477,7 +475,7 @@ impl Comm {
             if engine.is_over(request) || engine.held_up(request).is_some() {
                 return Some(true);
             }
-            is_vain(engine).then_some(false)
+            is_vain().then_some(false)
         });
         drop(engine);
         if !is_over {

@@ -2,7 +2,8 @@
 //!
 //! `MPI_Finalize` is collective over the processes that are connected (MPI 5.0, section 11.2.2): nobody leaves while another one still needs an
 //! answer of it. A process that has used sessions only is in `MPI_COMM_WORLD` of the others, and never calls it. When it has ended its last session it
-//! tells the others of its host that it is *absent*. From then on they wait for nobody in `MPI_Finalize`: what each has begun to send has left it, and the one that
+//! tells the others that it is *absent*: those of its host by a word in the memory that they share, those of other hosts by its launcher, which has
+//! the same written there. From then on they wait for nobody in `MPI_Finalize`: what each has begun to send has left it, and the one that
 //! is absent would never come. Should it initialise MPI later, it waits for nobody either.
 //!
 //! ```text
@@ -10,19 +11,28 @@
 //!   rank 1   MPI_Session_init ── MPI_Session_finalize ── absent ──────────┘
 //! ```
 //!
-//! Ranks of other hosts are not told: a connection would have to be made for it, to somebody who may be gone.
+//! Who gives the meeting up may have begun to reach for the absent one, which does not answer any more: that is given up too, and what the
+//! meeting itself had for others. They hear of the absence as well.
+//!
+//! Ranks of other hosts whose launcher is not ours are not told.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use weft_atomic::Ordering;
 
 use crate::coll;
-use crate::comm::ABSENCE;
-use crate::engine::Engine;
 use crate::engine::collective_note::CollectiveNote;
 use crate::engine::schedule::Schedule;
 use crate::error::Result;
 use crate::process::Process;
+
+/// For how long a loss may turn out to be an absence: of the end of a process on another host its connections may tell sooner than
+/// the launchers of both hosts tell that it was absent before.
+const NOTICE: Duration = Duration::from_secs(3);
+
+/// How often that is looked at.
+const LOOK: Duration = Duration::from_millis(2);
 
 impl Process {
     /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
@@ -53,7 +63,7 @@ impl Process {
         }
         // Those that have heard of it before may have left, and ended: nothing can be sent to them.
         if self.hears_of_absence() {
-            return Ok(false);
+            return Ok(self.meet_nobody());
         }
         // A barrier of its own: a rank that is still in one of the program, or in any other collective, is told where this
         // one is.
@@ -62,45 +72,51 @@ impl Process {
             note: CollectiveNote::FINALIZE,
             ..coll::barrier(&coll::Members::of(&world))?
         };
-        match world.run_unless(meeting, Engine::hears_of_absence) {
+        match world.run_unless(meeting, || self.hears_of_absence()) {
             Ok(true) => Ok(true),
-            Ok(false) => {
-                self.is_incomplete.store(true, Ordering::Relaxed);
-                Ok(false)
-            }
-            Err(_) if self.hears_of_absence() => Ok(false),
-            Err(error) if !self.is_prepared_for_losses() => Err(error),
+            Ok(false) => Ok(self.meet_nobody()),
+            Err(_) if self.hears_of_absence() => Ok(self.meet_nobody()),
             // Those that are left, or that have revoked the world, end without each other.
-            Err(_) => Ok(true),
+            Err(_) if self.is_prepared_for_losses() => Ok(true),
+            Err(_) if self.hears_of_absence_late() => Ok(self.meet_nobody()),
+            Err(error) => Err(error),
         }
     }
 
-    /// Looks whether somebody has said that it is absent.
+    /// Whether a rank of this world has said that it is absent.
     fn hears_of_absence(&self) -> bool {
-        let mut engine = self.lock();
-        engine.settle();
-        let hears = engine.hears_of_absence();
-        if hears {
-            self.is_incomplete.store(true, Ordering::Relaxed);
-        }
-        hears
+        self.bell.absences().include(self.world_number)
     }
 
-    /// This process has ended all that it has used of MPI, and was never initialised: the others of its host need not wait for it.
-    pub fn tell_absence(&self) {
+    /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: looks for a while, where there are other hosts.
+    fn hears_of_absence_late(&self) -> bool {
+        if !self.has_several_hosts() {
+            return false;
+        }
+        let until = Instant::now() + NOTICE;
+        while !self.hears_of_absence() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK);
+        }
+        true
+    }
+
+    /// Gives the meeting up, and what it had for ranks that were never reached: nobody waits for that. Not all come.
+    fn meet_nobody(&self) -> bool {
+        self.is_incomplete.store(true, Ordering::Relaxed);
+        self.lock().abandon_unreached();
+        false
+    }
+
+    /// This process has ended all that it has used of MPI, and was never initialised: the others need not wait for it. Those of its host
+    /// are told; true: those of other hosts are to be.
+    pub fn tell_absence(&self) -> bool {
         if self.is_incomplete.swap(true, Ordering::Relaxed) {
-            return;
+            return false;
         }
-        let mut engine = self.lock();
-        for peer in self.members.members().filter(|peer| *peer != self.me()) {
-            engine.tell_absence(peer);
-        }
-    }
-}
-
-impl Engine {
-    /// Whether somebody has said that it is absent.
-    fn hears_of_absence(&mut self) -> bool {
-        self.take_small(ABSENCE, 0).is_some()
+        self.bell.tell_absence(self.world_number);
+        true
     }
 }

@@ -327,6 +327,11 @@ impl Engine {
         self.fabric.farewell();
     }
 
+    /// Gives up what was to be sent to peers that were never reached.
+    pub(crate) fn abandon_unreached(&mut self) {
+        self.fabric.abandon_unreached();
+    }
+
     /// How many messages wait for a receive.
     pub(crate) fn unexpected_messages(&self) -> usize {
         self.core.matching.unexpected_len()

@@ -36,6 +36,8 @@ pub struct Process {
     peers: u32,
     /// How many processes the job starts with.
     first: u32,
+    /// The number of the world of this process; 0 for that of the first ones.
+    pub(crate) world_number: u32,
     /// The processes of `MPI_COMM_WORLD`.
     pub(crate) members: Arc<Group>,
     /// The host of each process that the job starts with, if there are several.
@@ -46,7 +48,7 @@ pub struct Process {
     pub(crate) meetings: Meetings,
     /// Numbers the calls to ports.
     pub(crate) port_calls: AtomicU32,
-    bell: Arc<dyn Bell>,
+    pub(crate) bell: Arc<dyn Bell>,
     /// The program goes on after losses.
     prepared: AtomicBool,
     /// Not all ranks of the world meet at the end: this one is [absent](Self::tell_absence), or has heard that another one is.
@@ -101,6 +103,7 @@ impl Process {
             me,
             peers,
             first,
+            world_number: world,
             members: Arc::new(members),
             hosts: OnceLock::new(),
             connections: Connections::new(world > 0),

@@ -221,6 +221,18 @@ impl Fabric for Ofi {
             liveness.farewell();
         }
     }
+
+    fn abandon_unreached(&mut self) {
+        for index in 0..self.mail.begun().len() {
+            let peer = self.mail.begun()[index];
+            if let Some(link) = self.mail.link(peer) {
+                link.abandon_unless_heard();
+            }
+        }
+        if let Some(liveness) = &mut self.liveness {
+            liveness.abandon_unreached();
+        }
+    }
 }
 
 impl Remote for Ofi {

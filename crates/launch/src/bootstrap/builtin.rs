@@ -314,6 +314,10 @@ impl Launcher for Builtin {
         self.control.tell(Told::Finalised);
     }
 
+    fn absent(&self) {
+        self.control.tell(Told::Absent);
+    }
+
     fn bereaved(&self) {
         self.control.tell(Told::Bereaved);
     }

@@ -1,7 +1,8 @@
-//! Supervised fabric: a network alone, with a bell that inquiries of the launcher ring.
+//! Supervised fabric: a network alone, with a bell that is rung by what stands in the memory of the host: inquiries of the launcher,
+//! and who is absent.
 //!
 //! ```text
-//!   launcher ── inquiry ──▶ memory of the job ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
+//!   launcher ── inquiry, absence ──▶ memory ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
 //! ```
 //!
 //! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by a network alone
@@ -12,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weft_fabric::{Bell, Fabric, Ticket, forward_bell, forward_fabric};
+use weft_fabric::{Absences, Bell, Fabric, Ticket, forward_bell, forward_fabric};
 use weft_fabric_shm::SleepElsewhere;
 use weft_fabric_tcp::{NetworkBell, Remote};
 use weft_sys::signal;
@@ -39,7 +40,7 @@ impl<R: Remote> Supervised<R> {
 impl<R: Remote> Fabric for Supervised<R> {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
         put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell, abandon_unreached);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()
@@ -67,11 +68,11 @@ impl SupervisedBell {
             Arc::clone(&self.ended),
         );
         let watch = move || {
-            let mut heard = 0;
+            let mut heard = (0, Absences::default());
             place.attend(|| {
-                let inquiry = place.inquiry();
-                if inquiry != heard {
-                    heard = inquiry;
+                let told = (place.inquiry(), place.absences());
+                if told != heard {
+                    heard = told;
                     bell.ring();
                 }
                 ended.get().is_none()
@@ -94,6 +95,14 @@ impl Bell for SupervisedBell {
 
     fn inquiry(&self) -> u32 {
         self.place.inquiry()
+    }
+
+    fn absences(&self) -> Absences {
+        self.place.absences()
+    }
+
+    fn tell_absence(&self, world: u32) {
+        self.place.tell_absence(world);
     }
 }
 

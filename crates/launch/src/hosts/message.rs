@@ -19,7 +19,7 @@ use crate::job_request::{JobAnswer, JobRequest, SpawnProgram};
 use crate::plan::Program;
 
 /// Changes whenever a message changes: head and agents must agree.
-pub const RELEASE: u32 = 8;
+pub const RELEASE: u32 = 9;
 
 /// What an agent that was started writes before anything else, outside of the link: the shell before it may
 /// have printed something.
@@ -71,6 +71,11 @@ pub enum ToAgent {
         rank: u32,
         /// It had left the job, so that its end is no loss.
         in_order: bool,
+    },
+    /// Tell the ranks there that a rank of this world, on whatever host, will not meet the others in `MPI_Finalize`.
+    AnnounceAbsence {
+        /// The number of the world; 0: that of the ranks that the job started with.
+        world: u32,
     },
     /// End these processes, which the others do not need.
     EndRanks {

@@ -310,7 +310,8 @@ impl Assigned {
                     | Told::Connected
                     | Told::Independent
                     | Told::Counters(_)
-                    | Told::HandlesLosses => Ok(()),
+                    | Told::HandlesLosses
+                    | Told::Absent => Ok(()),
                 }
             }
             FromAgent::Exited { rank, status } => {

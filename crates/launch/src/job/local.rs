@@ -237,6 +237,10 @@ impl RankHosts for LocalHost<'_> {
         self.processes.announce_end(rank, in_order);
     }
 
+    fn announce_absence(&mut self, _world: u32) {
+        // All are on the host of the one that is.
+    }
+
     fn end_ranks(&mut self, ranks: &[u32]) {
         self.processes.end_ranks(ranks);
     }

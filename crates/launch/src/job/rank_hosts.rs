@@ -122,6 +122,9 @@ pub trait RankHosts {
     /// Tells the other ranks that one has ended; `in_order` if that is no loss to them.
     fn announce_end(&mut self, rank: u32, in_order: bool);
 
+    /// Tells all ranks that one of this world will not meet them in `MPI_Finalize`. Those of its host know that from itself.
+    fn announce_absence(&mut self, world: u32);
+
     /// Ends some of the ranks, which the others do not need.
     fn end_ranks(&mut self, ranks: &[u32]);
 

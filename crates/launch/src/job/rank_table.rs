@@ -210,7 +210,7 @@ impl RankTable {
                 None
             }
             Told::Abort { code, text } => Some(Failure::Aborted { rank, code, text }),
-            Told::Counters(_) => None,
+            Told::Counters(_) | Told::Absent => None,
         }
     }
 

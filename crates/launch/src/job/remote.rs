@@ -683,6 +683,10 @@ impl RankHosts for RemoteHosts<'_> {
         }
     }
 
+    fn announce_absence(&mut self, world: u32) {
+        self.agents.say_to_all(&ToAgent::AnnounceAbsence { world });
+    }
+
     fn restart(&mut self, _rank: u32) -> Result<(u32, Option<[File; 2]>), String> {
         Err("it is on another host".into())
     }

@@ -383,6 +383,10 @@ impl<'a> Job<'a> {
                 }
             }
             Event::Told { rank, told } => {
+                if told == crate::control::Told::Absent {
+                    let world = self.ranks.world(rank).map_or(0, |own| own.world);
+                    self.hosts.announce_absence(world);
+                }
                 if let Some(failure) = self.ranks.tell(rank, told) {
                     self.fail(rank, failure);
                 }

@@ -224,7 +224,11 @@ impl Rank {
             Told::Finalised => self.finalised = true,
             Told::Connected => self.independent = false,
             Told::Independent => self.independent = true,
-            Told::Abort { .. } | Told::Bereaved | Told::Counters(_) | Told::HandlesLosses => {}
+            Told::Abort { .. }
+            | Told::Bereaved
+            | Told::Counters(_)
+            | Told::HandlesLosses
+            | Told::Absent => {}
         }
     }
 

@@ -34,7 +34,6 @@ use super::envelope::{Envelope, MessageKind};
 use super::outbox::{Load, Waiting};
 use super::request_id::RequestId;
 use super::{Engine, Unexpected, UnexpectedId};
-use crate::comm::ABSENCE;
 
 /// Peers that hold messages back, in which contexts.
 #[derive(Debug, Default)]
@@ -119,15 +118,6 @@ impl Engine {
             self.send_control(to, Envelope::flow(MessageKind::CreditAsk, context));
         }
         self.outbox.windows.spend(to, bytes) || self.outbox.windows.spend_kept(to, bytes)
-    }
-
-    /// Tells a peer of this host that this process will not meet the others at the end, if it can be told at once.
-    pub(crate) fn tell_absence(&mut self, to: Peer) {
-        if self.far.get(to.index()) != Some(&true) && self.outbox.is_clear(to) {
-            let head = Envelope::eager(ABSENCE, 0, 0).to_head();
-            // Who is lost, or has no room, is not waited for.
-            let _ = self.fabric.try_send(to, &head, &[]);
-        }
     }
 
     fn send_control(&mut self, to: Peer, envelope: Envelope) {

@@ -1,0 +1,54 @@
+//! Absences: of which worlds a member will not meet the others at the end.
+//!
+//! A *world* is what is started together; its number is never given again. One bit stands for all worlds whose numbers differ by a
+//! multiple of [`BITS`](Absences::BITS), so that the set is one word, which memory shared by a host holds: a job that starts more worlds
+//! than that may take the absence of one for that of another, which costs no more than the meeting.
+
+/// Worlds of which a member is absent.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Absences(u64);
+
+impl Absences {
+    /// How many worlds are told apart.
+    pub const BITS: u32 = u64::BITS;
+
+    /// Of this world alone.
+    #[must_use]
+    pub fn of(world: u32) -> Self {
+        Self(1 << (world % Self::BITS))
+    }
+
+    /// As a word.
+    #[must_use]
+    pub fn to_word(self) -> u64 {
+        self.0
+    }
+
+    /// From a [word](Self::to_word). Any is one.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        Self(word)
+    }
+
+    /// Whether a member of this world is absent.
+    #[must_use]
+    pub fn include(self, world: u32) -> bool {
+        self.0 & Self::of(world).0 != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Absences;
+
+    #[test]
+    fn worlds_are_told_apart_but_those_that_share_a_bit() {
+        let none = Absences::default();
+        assert!((0..200).all(|world| !none.include(world)));
+        for world in [0, 1, 63, 64, u32::MAX] {
+            let one = Absences::from_word(Absences::of(world).to_word());
+            assert!(one.include(world) && !one.include(world ^ 1));
+            assert!(one.include(world.wrapping_add(Absences::BITS)));
+        }
+    }
+}

@@ -805,7 +805,6 @@ impl Guard<'_> {
 mod tests {
     use weft_fabric_local::Local;
 
-    use super::*;
     use crate::p2p::{SendMode, Target};
     use crate::{Buffer, Process, buffer};
 

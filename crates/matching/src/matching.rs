@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern, WildcardKind};
-use crate::posted::{Handle, Posted};
+use crate::posted::{Handle, OldestReceive, Posted};
 use crate::unexpected::{Place, Unexpected};
 
 /// What became of a message that arrived.
@@ -96,16 +96,10 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     }
 
     /// The oldest receive, if a message that came is for it and it has named its source and its tag: it is still posted, and may be
-    /// [taken](Self::take_oldest).
+    /// [taken](OldestReceive::take).
     #[inline(always)]
-    pub fn meet_oldest(&self, envelope: Envelope) -> Option<P> {
+    pub fn meet_oldest(&mut self, envelope: Envelope) -> Option<OldestReceive<'_, P>> {
         self.posted.oldest_exact(Key::of(envelope))
-    }
-
-    /// The receive that was just [met](Self::meet_oldest) is no longer posted.
-    #[inline(always)]
-    pub fn take_oldest(&mut self) {
-        self.posted.take_oldest();
     }
 
     /// Keeps a message that came and [met](Self::meet) no receive.

@@ -172,17 +172,17 @@ impl Core {
             source: Source(from.0),
             tag: Tag(tag),
         };
-        let Some(request) = self.matching.meet_oldest(envelope) else {
+        let Some(oldest) = self.matching.meet_oldest(envelope) else {
             return false;
         };
         // A free one does not end.
-        let Some(slot) = self.requests.slot_mut(request) else {
+        let Some(slot) = self.requests.slot_mut(oldest.payload()) else {
             return false;
         };
         if !slot.end_plainly((from, tag), signature, data) {
             return false;
         }
-        self.matching.take_oldest();
+        oldest.take();
         self.counters.matched_posted.add(1);
         self.counters.posted_gone.add(1);
         self.counters.bytes_received.add(data.len() as u64);
@@ -258,7 +258,8 @@ impl Core {
         (found, id): (Found, UnexpectedId),
         (into, signature): (&Region, SignatureCode),
     ) -> Option<(Met, bool)> {
-        let message = self.unexpected.get(id)?;
+        let kept = self.unexpected.kept(id)?;
+        let message = kept.message();
         let data = SharedBytes::of(&message.data);
         let envelope = &message.envelope;
         if envelope.kind != MessageKind::Eager
@@ -276,13 +277,12 @@ impl Core {
             tag: envelope.tag,
             bytes: data.len(),
         };
-        let is_due = self.unexpected.end(id);
         self.matching.take_found(found);
         let counters = &*self.counters;
         counters.matched_unexpected.add(1);
         counters.unexpected_gone.add(met.bytes as u64);
         counters.bytes_received.add(met.bytes as u64);
-        Some((met, is_due))
+        Some((met, kept.end()))
     }
 
     #[cold]

@@ -53,9 +53,18 @@ impl Comm {
         let Some(peer) = self.direct_peer(to) else {
             return false;
         };
-        let context = self.context();
-        let shared = self.shared();
-        shared.try_sending(move |engine| engine.send_at_once(bytes, context, peer, tag))
+        match self.shared().try_by_bias() {
+            Some(mut engine) => engine.send_at_once(bytes, self.context(), peer, tag),
+            None => self.send_by_lock_at_once(bytes, peer, tag),
+        }
+    }
+
+    /// The same where the engine is not taken in the fewest instructions.
+    #[inline(never)]
+    fn send_by_lock_at_once(&self, bytes: (Region, SignatureCode), peer: Peer, tag: i32) -> bool {
+        self.shared()
+            .try_take()
+            .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
     }
 
     /// [`recv`](Self::recv) of a message whose sender and tag are known.

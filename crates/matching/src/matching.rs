@@ -112,7 +112,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn post(&mut self, pattern: Pattern, receive: P) -> Posting<U> {
         let (kind, key) = pattern.split();
-        if let Some(place) = self.unexpected.find(kind, key) {
+        if let Some((place, _)) = self.unexpected.find(kind, key) {
             let (key, message) = self.unexpected.remove(place);
             return Posting::Matched(key.envelope(), message);
         }
@@ -123,7 +123,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
+        let (place, _) = self.unexpected.find(kind, key)?;
         let (key, message) = self.unexpected.get(place);
         Some((key.envelope(), message))
     }
@@ -132,7 +132,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
+        let (place, _) = self.unexpected.find(kind, key)?;
         let (key, message) = self.unexpected.remove(place);
         Some((key.envelope(), message))
     }
@@ -149,18 +149,16 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline(always)]
     pub fn find(&mut self, pattern: Pattern) -> Option<(Found, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
-        let (_, message) = self.unexpected.get(place);
+        let (place, message) = self.unexpected.find(kind, key)?;
         Some((Found(place), message))
     }
 
     /// The same for a receive of one source and one tag.
     #[inline(always)]
     pub fn find_exact(&mut self, envelope: Envelope) -> Option<(Found, U)> {
-        let place = self
+        let (place, message) = self
             .unexpected
             .find(WildcardKind::Exact, Key::of(envelope))?;
-        let (_, message) = self.unexpected.get(place);
         Some((Found(place), message))
     }
 

@@ -147,7 +147,7 @@ impl<P: Copy> Posted<P> {
     #[inline]
     fn take_indexed(&mut self, envelope: Key) -> Option<P> {
         let (kind, place) = if self.indexed == self.indices[WildcardKind::Exact as usize].nodes() {
-            let place = self.indices[WildcardKind::Exact as usize].oldest(
+            let (place, _) = self.indices[WildcardKind::Exact as usize].oldest(
                 &self.store,
                 WildcardKind::Exact,
                 envelope,
@@ -157,12 +157,13 @@ impl<P: Copy> Posted<P> {
             self.oldest_of_kinds(envelope)?
         };
         let id = place.id();
-        self.indices[kind as usize].remove_oldest(&mut self.store, 0, place);
+        let (mut nodes, ends) = self.store.parts();
+        self.indices[kind as usize].remove_oldest(&mut nodes, 0, place);
         self.indexed -= 1;
-        let node = self.store.node_mut(id);
+        let node = nodes.get_mut(id);
         node.value.stamp = 0;
         let payload = node.value.payload;
-        self.store.remove(id);
+        ends.remove(&mut nodes, id);
         Some(payload)
     }
 
@@ -174,9 +175,9 @@ impl<P: Copy> Posted<P> {
         for kind in WildcardKind::ALL {
             let index = &self.indices[kind as usize];
             if index.nodes() != 0
-                && let Some(place) = index.oldest(&self.store, kind, kind.project(envelope))
+                && let Some((place, node)) = index.oldest(&self.store, kind, kind.project(envelope))
             {
-                let stamp = self.store.node(place.id()).value.stamp;
+                let stamp = node.value.stamp;
                 if stamp < best_stamp {
                     (best, best_stamp) = (Some((kind, place)), stamp);
                 }

@@ -67,7 +67,7 @@ pub(crate) struct Store<T, const LANES: usize> {
 
 /// Where the order and the free nodes begin and end.
 #[derive(Debug)]
-struct Ends {
+pub(crate) struct Ends {
     free: u32,
     live: u32,
     first: u32,
@@ -83,6 +83,29 @@ impl Ends {
         let after = replace(&mut node.order.after, self.free);
         self.free = replace(&mut self.first, after);
         self.live -= 1;
+    }
+
+    /// Takes a live node out of the order; its lanes were left before.
+    #[inline(always)]
+    pub(crate) fn remove<T, const LANES: usize>(
+        &mut self,
+        nodes: &mut Nodes<'_, T, LANES>,
+        id: u32,
+    ) {
+        let node = nodes.get_mut(id);
+        if id == self.first {
+            return self.take_first(node);
+        }
+        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
+        let Link { before, after } = node.order;
+        node.order.after = replace(&mut self.free, id);
+        self.live -= 1;
+        nodes.get_mut(before).order.after = after;
+        if after == NONE {
+            self.last = before;
+        } else {
+            nodes.get_mut(after).order.before = before;
+        }
     }
 }
 
@@ -108,6 +131,22 @@ impl<T, const LANES: usize> Oldest<'_, T, LANES> {
     #[inline(always)]
     pub(crate) fn remove(self) {
         self.ends.take_first(self.node);
+    }
+}
+
+/// The nodes of a store, by their names.
+#[derive(Debug)]
+pub(crate) struct Nodes<'a, T, const LANES: usize>(&'a mut [Node<T, LANES>]);
+
+impl<T, const LANES: usize> Nodes<'_, T, LANES> {
+    #[inline(always)]
+    pub(crate) fn get(&self, id: u32) -> &Node<T, LANES> {
+        &self.0[index(id)]
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Node<T, LANES> {
+        &mut self.0[index(id)]
     }
 }
 
@@ -209,20 +248,14 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
     /// Takes a live node out of the order; its lanes were left before.
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
-        let node = &mut self.nodes[index(id)];
-        if id == self.ends.first {
-            return self.ends.take_first(node);
-        }
-        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
-        let Link { before, after } = node.order;
-        node.order.after = replace(&mut self.ends.free, id);
-        self.ends.live -= 1;
-        self.node_mut(before).order.after = after;
-        if after == NONE {
-            self.ends.last = before;
-        } else {
-            self.node_mut(after).order.before = before;
-        }
+        let (mut nodes, ends) = self.parts();
+        ends.remove(&mut nodes, id);
+    }
+
+    /// The nodes and their order, for who changes several nodes and finds each of them once.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (Nodes<'_, T, LANES>, &mut Ends) {
+        (Nodes(&mut self.nodes), &mut self.ends)
     }
 
     /// The live nodes, oldest first.

@@ -86,9 +86,9 @@ pub(crate) enum WaitingMessage {
     /// None does.
     Nothing,
     /// It was received: so many bytes.
-    Taken(usize),
+    Taken(u64),
     /// The same, and its sender is to be given [credit](Engine::give_credit).
-    Due(usize),
+    Due(u64),
     /// One does, and more is to be done for it than is done here.
     Elsewhere,
 }
@@ -479,13 +479,15 @@ impl Engine {
         Some(Some(met))
     }
 
-    /// Receives a message of this sender and tag that waits: how many bytes it has. No other lane is looked at.
-    #[inline(always)]
+    /// Receives a message of this sender and tag that waits: how many bytes it has. No other lane is looked at. A function of its
+    /// own, whose answer is two registers: what its caller knows stays where it is.
+    #[inline(never)]
     pub(crate) fn take_waiting_at_once(
         &mut self,
-        (into, signature): (Region, SignatureCode),
+        (into, signature): &(Region, SignatureCode),
         context: u32,
-        (from, tag): (Peer, i32),
+        from: Peer,
+        tag: i32,
     ) -> WaitingMessage {
         // As for `receive_at_once`.
         if self.core.events.are_wanted() {
@@ -499,9 +501,9 @@ impl Engine {
         let Some(found) = self.core.matching.find_exact(envelope) else {
             return WaitingMessage::Nothing;
         };
-        match self.core.take_found(found, (&into, signature)) {
-            Some((met, false)) => WaitingMessage::Taken(met.bytes),
-            Some((met, true)) => WaitingMessage::Due(met.bytes),
+        match self.core.take_found(found, (into, *signature)) {
+            Some((met, false)) => WaitingMessage::Taken(met.bytes as u64),
+            Some((met, true)) => WaitingMessage::Due(met.bytes as u64),
             None => WaitingMessage::Elsewhere,
         }
     }

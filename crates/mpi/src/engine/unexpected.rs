@@ -105,7 +105,7 @@ pub(super) struct Kept<'a> {
     id: UnexpectedId,
     slot: &'a mut Slot,
     free: &'a mut Vec<u32>,
-    accounts: &'a mut [Account],
+    accounts: &'a mut Box<[Account]>,
 }
 
 impl Kept<'_> {

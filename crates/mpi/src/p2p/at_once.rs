@@ -85,7 +85,15 @@ impl Comm {
             return self.recv_any_at_once(into, Source::Rank(rank), TagPattern::Exact(tag));
         };
         if engine.has_unexpected() {
-            return self.recv_waiting_at_once(engine, into, (rank, peer), tag);
+            let waiting = engine.take_waiting_at_once(&into, self.context(), peer, tag);
+            let WaitingMessage::Taken(bytes) = waiting else {
+                return self.recv_otherwise_at_once(engine, into, (rank, peer), tag, waiting);
+            };
+            return Some(Received {
+                source: rank,
+                tag,
+                bytes,
+            });
         }
         match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
             Next::Taken => Some(Received {
@@ -98,16 +106,17 @@ impl Comm {
         }
     }
 
-    /// The same where messages wait that came before their receives.
+    /// The same where messages wait that came before their receives, and that is not all.
     #[inline(never)]
-    fn recv_waiting_at_once(
+    fn recv_otherwise_at_once(
         &self,
-        mut engine: biased::ByBias<'_, Engine>,
+        engine: biased::ByBias<'_, Engine>,
         into: (Region, SignatureCode),
         (rank, peer): (u32, Peer),
         tag: i32,
+        waiting: WaitingMessage,
     ) -> Option<Received> {
-        let bytes = match engine.take_waiting_at_once(into, self.context(), (peer, tag)) {
+        let bytes = match waiting {
             WaitingMessage::Taken(bytes) => bytes,
             WaitingMessage::Due(bytes) => {
                 self.give_credit(engine.into_guard(), peer);
@@ -121,7 +130,7 @@ impl Comm {
         Some(Received {
             source: rank,
             tag,
-            bytes: bytes as u64,
+            bytes,
         })
     }
 

@@ -67,42 +67,32 @@ impl Comm {
             .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
     }
 
-    /// [`recv`](Self::recv) of a message whose sender and tag are known.
+    /// [`recv`](Self::recv) of a message whose sender and tag are known: how many bytes it has.
     #[inline(always)]
     #[must_use]
-    pub fn recv_at_once(
-        &self,
-        into: (Region, SignatureCode),
-        rank: u32,
-        tag: i32,
-    ) -> Option<Received> {
+    pub fn recv_at_once(&self, into: (Region, SignatureCode), rank: u32, tag: i32) -> Option<u64> {
         // The usual: the buffer is as long as the message, and that is what comes next.
         let Some(peer) = self.direct_peer(rank) else {
-            return self.recv_of_part_at_once(into, Source::Rank(rank), tag);
+            let received = self.recv_of_part_at_once(into, Source::Rank(rank), tag)?;
+            return Some(received.bytes);
         };
         let shared = self.shared();
         let Some(mut engine) = shared.try_by_bias() else {
-            return self.recv_any_at_once(into, Source::Rank(rank), TagPattern::Exact(tag));
+            let tag = TagPattern::Exact(tag);
+            let received = self.recv_any_at_once(into, Source::Rank(rank), tag)?;
+            return Some(received.bytes);
         };
         if engine.has_unexpected() {
             let waiting = engine.take_waiting_at_once(&into, self.context(), peer, tag);
             let WaitingMessage::Taken(bytes) = waiting else {
-                return self.recv_otherwise_at_once(engine, into, (rank, peer), tag, waiting);
+                return self.recv_otherwise_at_once(engine, into, peer, tag, waiting);
             };
-            return Some(Received {
-                source: rank,
-                tag,
-                bytes,
-            });
+            return Some(bytes);
         }
         match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
-            Next::Taken => Some(Received {
-                source: rank,
-                tag,
-                bytes: into.0.len() as u64,
-            }),
+            Next::Taken => Some(into.0.len() as u64),
             Next::Nothing => None,
-            Next::Other => self.look_for(engine.into_guard(), into, (rank, peer), tag),
+            Next::Other => self.look_for(engine.into_guard(), into, peer, tag),
         }
     }
 
@@ -112,26 +102,19 @@ impl Comm {
         &self,
         engine: biased::ByBias<'_, Engine>,
         into: (Region, SignatureCode),
-        (rank, peer): (u32, Peer),
+        peer: Peer,
         tag: i32,
         waiting: WaitingMessage,
-    ) -> Option<Received> {
-        let bytes = match waiting {
-            WaitingMessage::Taken(bytes) => bytes,
+    ) -> Option<u64> {
+        match waiting {
+            WaitingMessage::Taken(bytes) => Some(bytes),
             WaitingMessage::Due(bytes) => {
                 self.give_credit(engine.into_guard(), peer);
-                bytes
+                Some(bytes)
             }
-            WaitingMessage::Nothing => {
-                return self.look_for(engine.into_guard(), into, (rank, peer), tag);
-            }
-            WaitingMessage::Elsewhere => return None,
-        };
-        Some(Received {
-            source: rank,
-            tag,
-            bytes,
-        })
+            WaitingMessage::Nothing => self.look_for(engine.into_guard(), into, peer, tag),
+            WaitingMessage::Elsewhere => None,
+        }
     }
 
     #[cold]
@@ -151,7 +134,14 @@ impl Comm {
     ) -> Option<Received> {
         let part = self.part_of(tag)?;
         match from {
-            Source::Rank(rank) => part.recv_at_once(into, rank, tag),
+            Source::Rank(rank) => {
+                let bytes = part.recv_at_once(into, rank, tag)?;
+                Some(Received {
+                    source: rank,
+                    tag,
+                    bytes,
+                })
+            }
             Source::Any | Source::Null => part.recv_any_at_once(into, from, TagPattern::Exact(tag)),
         }
     }
@@ -162,12 +152,12 @@ impl Comm {
         &self,
         mut engine: biased::Guard<'_, Engine, Futex>,
         into: (Region, SignatureCode),
-        (rank, peer): (u32, Peer),
+        peer: Peer,
         tag: i32,
-    ) -> Option<Received> {
+    ) -> Option<u64> {
         let met = engine.receive_at_once(into, self.context(), Some(peer), Some(tag));
         self.shared().let_go(engine);
-        met.map(|met| met.received(rank))
+        met.map(|met| met.bytes as u64)
     }
 
     /// The same of any message.

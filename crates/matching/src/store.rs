@@ -312,6 +312,29 @@ mod tests {
         }
     }
 
+    /// What the first node has before it is out of date once another was there; no removal after that asks for it.
+    #[test]
+    fn order_holds_through_two_removals_and_a_push() {
+        for (one, other) in (0..4).flat_map(|one| (0..4).map(move |other| (one, other))) {
+            if one == other {
+                continue;
+            }
+            let mut store = Store::<u32, 1>::new();
+            let ids: Vec<u32> = (0..4).map(|i| store.push(key(i), i)).collect();
+            store.remove(ids[one]);
+            store.remove(ids[other]);
+            store.push(key(9), 9);
+            let rest = (0..4).filter(|i| ![one, other].contains(&(*i as usize)));
+            let expected: Vec<u32> = rest.chain([9]).collect();
+            assert_eq!(tags(&store), expected);
+            let oldest = store.oldest().expect("it has three");
+            assert_eq!(oldest.node().value, expected[0]);
+            oldest.remove();
+            assert_eq!(tags(&store), expected[1..]);
+        }
+        assert!(Store::<u32, 1>::new().oldest().is_none());
+    }
+
     #[test]
     fn emptied_store_starts_afresh() {
         let mut store = Store::<u32, 1>::new();

@@ -236,15 +236,20 @@ pub unsafe fn recv(
         return false;
     };
     // What is neither a wildcard nor a rank is none of the communicator's.
-    let received = if source != k::MPI_ANY_SOURCE && (0..=TAG_MAX).contains(&tag) {
-        comm.recv_at_once(bytes, source.cast_unsigned(), tag)
-    } else {
-        let Some((source, tag)) = envelope(source, tag) else {
+    if source != k::MPI_ANY_SOURCE && (0..=TAG_MAX).contains(&tag) {
+        let source = source.cast_unsigned();
+        let Some(bytes) = comm.recv_at_once(bytes, source, tag) else {
             return false;
         };
-        comm.recv_any_at_once(bytes, source, tag)
+        let received = Received { source, tag, bytes };
+        // SAFETY: as the caller promises.
+        unsafe { set_status(status, received) };
+        return true;
+    }
+    let Some((source, tag)) = envelope(source, tag) else {
+        return false;
     };
-    let Some(received) = received else {
+    let Some(received) = comm.recv_any_at_once(bytes, source, tag) else {
         return false;
     };
     // SAFETY: as the caller promises.

@@ -58,6 +58,16 @@ impl Outbound {
             FenceMode::Symmetric
         }
     }
+
+    /// Whether the peer finds the packet that was just published without being told, as it does as a rule.
+    #[inline(always)]
+    fn is_found(&self) -> bool {
+        if !self.light {
+            return false;
+        }
+        FenceMode::Asymmetric.light();
+        self.lane.is_hot() && !self.lane.receiver().doorbell.somebody_sleeps()
+    }
 }
 
 /// Lanes to all peers, by process slot. See the [module page](self).
@@ -119,18 +129,24 @@ impl OutboundLanes {
         Ok(Posted::Done)
     }
 
-    /// Sends one message if all goes as usual: true if it has left; false without effect. What is not usual is left to
-    /// functions that are jumped to, so that this one saves no registers.
+    /// Sends one message if all goes as usual: true if it has left; false without effect. Short or not is asked first, since a
+    /// function for both saves registers for the one and gives them back for the other.
     #[inline]
     pub fn inject(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
+        if data.len() > SHORT {
+            return self.inject_longer(to, head, data);
+        }
+        self.inject_short(to, head, data)
+    }
+
+    /// The same for what is short.
+    #[inline(never)]
+    fn inject_short(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
         let Some(outbound) = self.lanes.get_mut(to.index()) else {
             return false;
         };
         if outbound.closed {
             return false;
-        }
-        if data.len() > SHORT {
-            return self.inject_longer(to, head, data);
         }
         let Some(slot) = outbound.lane.room() else {
             return self.inject_longer(to, head, data);
@@ -138,22 +154,19 @@ impl OutboundLanes {
         if !outbound.lane.push_few_at(slot, head, data) {
             return self.inject_longer(to, head, data);
         }
-        if outbound.light {
-            FenceMode::Asymmetric.light();
-            if outbound.lane.is_hot() && !outbound.lane.receiver().doorbell.somebody_sleeps() {
-                return true;
-            }
-        }
-        self.tell(to)
+        outbound.is_found() || self.tell(to)
     }
 
     /// The same for what takes longer, or does not go.
     #[inline(never)]
     fn inject_longer(&mut self, to: Peer, head: &Head, data: SharedBytes<'_>) -> bool {
-        let outbound = &mut self.lanes[to.index()];
-        data.len() <= self.limit
+        let Some(outbound) = self.lanes.get_mut(to.index()) else {
+            return false;
+        };
+        !outbound.closed
+            && data.len() <= self.limit
             && outbound.lane.push(PacketKind::Message, head, data)
-            && self.tell(to)
+            && (outbound.is_found() || self.tell(to))
     }
 
     /// A packet was published to a peer: sees to it that the peer finds it. Always true.

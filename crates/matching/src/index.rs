@@ -15,7 +15,7 @@
 //! - Only the index writes its lane of the nodes' links, and its bit of `lanes_in`.
 
 use crate::key::{Key, WildcardKind};
-use crate::store::{Link, Store};
+use crate::store::{Link, Node, Nodes, Store};
 
 /// Slots of the first table.
 const SMALLEST: usize = 64;
@@ -60,16 +60,25 @@ impl Table {
         }
     }
 
-    /// The slot of this fingerprint whose oldest node is accepted, or else the empty slot where the
-    /// search ended. The table has slots.
+    /// The slot of this fingerprint whose oldest node is accepted, with the answer of who accepted it, or else the empty slot where
+    /// the search ended. The table has slots.
     #[inline(always)]
-    fn search(&self, fingerprint: u32, accept: impl Fn(u32) -> bool) -> (usize, u64) {
+    fn search<R>(
+        &self,
+        fingerprint: u32,
+        accept: impl Fn(u32) -> Option<R>,
+    ) -> (usize, u64, Option<R>) {
         let mask = self.slots.len() - 1;
         let mut at = (fingerprint >> self.shift) as usize & mask;
         loop {
             let slot = self.slots[at];
-            if slot == 0 || (fingerprint_of(slot) == fingerprint && accept(oldest_of(slot))) {
-                return (at, slot);
+            if slot == 0 {
+                return (at, slot, None);
+            }
+            if fingerprint_of(slot) == fingerprint
+                && let Some(answer) = accept(oldest_of(slot))
+            {
+                return (at, slot, Some(answer));
             }
             at = (at + 1) & mask;
         }
@@ -77,12 +86,16 @@ impl Table {
 
     /// The taken slot of this fingerprint whose oldest node is accepted.
     #[inline(always)]
-    fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool) -> Option<(usize, u64)> {
+    fn find<R>(
+        &self,
+        fingerprint: u32,
+        accept: impl Fn(u32) -> Option<R>,
+    ) -> Option<(usize, u64, R)> {
         if self.taken == 0 {
             return None;
         }
-        let (at, slot) = self.search(fingerprint, accept);
-        (slot != 0).then_some((at, slot))
+        let (at, slot, answer) = self.search(fingerprint, accept);
+        Some((at, slot, answer?))
     }
 
     /// Takes an empty slot for a key that has none.
@@ -155,27 +168,35 @@ impl Index {
         self.nodes
     }
 
-    /// Where the oldest node stands that has this key, as seen by the index's kind.
+    /// The oldest node that has this key, as seen by the index's kind, and where it stands. There are nodes in the index.
     #[inline(always)]
-    pub(crate) fn oldest<T: Copy, const LANES: usize>(
+    pub(crate) fn oldest<'a, T: Copy, const LANES: usize>(
         &self,
-        store: &Store<T, LANES>,
+        store: &'a Store<T, LANES>,
         kind: WildcardKind,
         key: Key,
-    ) -> Option<IndexSlot> {
+    ) -> Option<(IndexSlot, &'a Node<T, LANES>)> {
         self.find(key.fingerprint(), |id| {
-            kind.project(store.node(id).key()) == key
+            let node = store.node(id);
+            (kind.project(node.key()) == key).then_some(node)
         })
     }
 
+    /// There are nodes in the index, so the table has slots.
     #[inline(always)]
-    fn find(&self, fingerprint: u32, accept: impl Fn(u32) -> bool + Copy) -> Option<IndexSlot> {
-        let (found, old) = match self.table.find(fingerprint, accept) {
-            Some(found) => (found, false),
-            None => (self.old.find(fingerprint, accept)?, true),
-        };
-        let (at, slot) = found;
-        Some(IndexSlot { at, old, slot })
+    fn find<R>(
+        &self,
+        fingerprint: u32,
+        accept: impl Fn(u32) -> Option<R> + Copy,
+    ) -> Option<(IndexSlot, R)> {
+        let (at, slot, answer) = self.table.search(fingerprint, accept);
+        if let Some(answer) = answer {
+            let old = false;
+            return Some((IndexSlot { at, old, slot }, answer));
+        }
+        let (at, slot, answer) = self.old.find(fingerprint, accept)?;
+        let old = true;
+        Some((IndexSlot { at, old, slot }, answer))
     }
 
     /// Adds a node, the youngest of its key.
@@ -192,8 +213,8 @@ impl Index {
         }
         let key = kind.project(store.node(id).key());
         let fingerprint = key.fingerprint();
-        let accept = |id: u32| kind.project(store.node(id).key()) == key;
-        let (at, slot) = self.table.search(fingerprint, accept);
+        let accept = |id: u32| (kind.project(store.node(id).key()) == key).then_some(());
+        let (at, slot, _) = self.table.search(fingerprint, accept);
         let slot = if slot == 0 {
             self.old
                 .find(fingerprint, accept)
@@ -235,43 +256,58 @@ impl Index {
     ) {
         // Only the oldest of a key has the slot: no other node is looked at.
         let fingerprint = kind.project(store.node(id).key()).fingerprint();
-        let place = self.find(fingerprint, |oldest| oldest == id);
-        self.unlink(store, lane, id, place);
+        let found = self.find(fingerprint, |oldest| (oldest == id).then_some(()));
+        let (mut nodes, _) = store.parts();
+        match found {
+            Some((place, ())) => self.remove_oldest(&mut nodes, lane, place),
+            None => {
+                let ring = self.take_out(&mut nodes, lane, id);
+                close(&mut nodes, lane, ring);
+            }
+        }
     }
 
     /// Takes out the oldest node of a key, found just before.
     #[inline(always)]
     pub(crate) fn remove_oldest<T: Copy, const LANES: usize>(
         &mut self,
-        store: &mut Store<T, LANES>,
+        nodes: &mut Nodes<'_, T, LANES>,
         lane: usize,
         place: IndexSlot,
     ) {
-        self.unlink(store, lane, place.id(), Some(place));
+        let IndexSlot { at, old, slot } = place;
+        let ring = self.take_out(nodes, lane, place.id());
+        if ring.after == place.id() {
+            let table = if old { &mut self.old } else { &mut self.table };
+            return table.erase(at);
+        }
+        let next = pack(fingerprint_of(slot), ring.after);
+        if old {
+            self.set_old(at, next);
+        } else {
+            self.table.slots[at] = next;
+        }
+        close(nodes, lane, ring);
     }
 
+    /// A node is not in the index any more: its neighbours in the ring that is to be [closed](close).
     #[inline(always)]
-    fn unlink<T: Copy, const LANES: usize>(
+    fn take_out<T: Copy, const LANES: usize>(
         &mut self,
-        store: &mut Store<T, LANES>,
+        nodes: &mut Nodes<'_, T, LANES>,
         lane: usize,
         id: u32,
-        place: Option<IndexSlot>,
-    ) {
-        let node = store.node_mut(id);
-        let Link { before, after } = node.lanes[lane];
+    ) -> Link {
+        let node = nodes.get_mut(id);
         node.lanes_in &= !(1 << lane);
         self.nodes -= 1;
-        if let Some(IndexSlot { at, old, slot }) = place {
-            let table = if old { &mut self.old } else { &mut self.table };
-            if after == id {
-                table.erase(at);
-                return;
-            }
-            table.slots[at] = pack(fingerprint_of(slot), after);
-        }
-        store.node_mut(before).lanes[lane].after = after;
-        store.node_mut(after).lanes[lane].before = before;
+        node.lanes[lane]
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_old(&mut self, at: usize, slot: u64) {
+        self.old.slots[at] = slot;
     }
 
     /// Sees to it that one more slot may be taken.
@@ -314,6 +350,14 @@ impl Index {
     }
 }
 
+/// Closes a ring where a node was between these two.
+#[inline(always)]
+fn close<T: Copy, const LANES: usize>(nodes: &mut Nodes<'_, T, LANES>, lane: usize, ring: Link) {
+    let Link { before, after } = ring;
+    nodes.get_mut(before).lanes[lane].after = after;
+    nodes.get_mut(after).lanes[lane].before = before;
+}
+
 #[cfg(test)]
 impl Index {
     /// Panics unless slots, rings and counts agree.
@@ -334,7 +378,7 @@ impl Index {
                 assert!(at >= first, "a slot before the place of the move is taken");
                 let oldest = oldest_of(*slot);
                 let key = kind.project(store.node(oldest).key());
-                let found = self.oldest(store, kind, key).map(IndexSlot::id);
+                let found = self.oldest(store, kind, key).map(|(place, _)| place.id());
                 assert_eq!(found, Some(oldest), "a key is found by its own slot");
                 let mut id = oldest;
                 loop {
@@ -410,20 +454,20 @@ mod tests {
                 table.place(pack(home(place) | id, id));
             }
             let find = |table: &Table, place: u32, id: u32| {
-                table.find(home(place) | id, |found| found == id)
+                table.find(home(place) | id, |found| (found == id).then_some(()))
             };
             for (place, id) in [(6, 1), (7, 3)] {
                 if victims & id != 0 {
-                    let (at, _) = find(&table, place, id).expect("was put there");
+                    let (at, ..) = find(&table, place, id).expect("was put there");
                     table.erase(at);
                 }
             }
             for (place, id) in [(6, 2), (6, 4), (0, 5), (2, 6)] {
-                let (at, _) = find(&table, place, id).expect("still there");
+                let (at, ..) = find(&table, place, id).expect("still there");
                 table.erase(at);
             }
             for (place, id) in [(6, 1), (7, 3)] {
-                if let Some((at, _)) = find(&table, place, id) {
+                if let Some((at, ..)) = find(&table, place, id) {
                     table.erase(at);
                 }
             }

@@ -39,7 +39,7 @@ mod unexpected;
 
 pub use key::{Context, Envelope, Pattern, Source, SourcePattern, Tag, TagPattern};
 pub use matching::{Arrival, Found, Leftover, Matching, Posting};
-pub use posted::Handle;
+pub use posted::{Handle, OldestReceive};
 
 /// How many receives or messages may wait outside the indices in use. More makes a look-up that passes
 /// all of them for the first time slower (about 10 ns each), less makes windows of messages that match in

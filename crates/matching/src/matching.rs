@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::key::{Context, Envelope, Key, Pattern, SourcePattern, TagPattern, WildcardKind};
-use crate::posted::{Handle, Posted};
+use crate::posted::{Handle, OldestReceive, Posted};
 use crate::unexpected::{Place, Unexpected};
 
 /// What became of a message that arrived.
@@ -96,16 +96,10 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     }
 
     /// The oldest receive, if a message that came is for it and it has named its source and its tag: it is still posted, and may be
-    /// [taken](Self::take_oldest).
+    /// [taken](OldestReceive::take).
     #[inline(always)]
-    pub fn meet_oldest(&self, envelope: Envelope) -> Option<P> {
+    pub fn meet_oldest(&mut self, envelope: Envelope) -> Option<OldestReceive<'_, P>> {
         self.posted.oldest_exact(Key::of(envelope))
-    }
-
-    /// The receive that was just [met](Self::meet_oldest) is no longer posted.
-    #[inline(always)]
-    pub fn take_oldest(&mut self) {
-        self.posted.take_oldest();
     }
 
     /// Keeps a message that came and [met](Self::meet) no receive.
@@ -118,7 +112,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn post(&mut self, pattern: Pattern, receive: P) -> Posting<U> {
         let (kind, key) = pattern.split();
-        if let Some(place) = self.unexpected.find(kind, key) {
+        if let Some((place, _)) = self.unexpected.find(kind, key) {
             let (key, message) = self.unexpected.remove(place);
             return Posting::Matched(key.envelope(), message);
         }
@@ -129,7 +123,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn peek(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
+        let (place, _) = self.unexpected.find(kind, key)?;
         let (key, message) = self.unexpected.get(place);
         Some((key.envelope(), message))
     }
@@ -138,7 +132,7 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline]
     pub fn take(&mut self, pattern: Pattern) -> Option<(Envelope, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
+        let (place, _) = self.unexpected.find(kind, key)?;
         let (key, message) = self.unexpected.remove(place);
         Some((key.envelope(), message))
     }
@@ -155,18 +149,16 @@ impl<P: Copy, U: Copy> Matching<P, U> {
     #[inline(always)]
     pub fn find(&mut self, pattern: Pattern) -> Option<(Found, U)> {
         let (kind, key) = pattern.split();
-        let place = self.unexpected.find(kind, key)?;
-        let (_, message) = self.unexpected.get(place);
+        let (place, message) = self.unexpected.find(kind, key)?;
         Some((Found(place), message))
     }
 
     /// The same for a receive of one source and one tag.
     #[inline(always)]
     pub fn find_exact(&mut self, envelope: Envelope) -> Option<(Found, U)> {
-        let place = self
+        let (place, message) = self
             .unexpected
             .find(WildcardKind::Exact, Key::of(envelope))?;
-        let (_, message) = self.unexpected.get(place);
         Some((Found(place), message))
     }
 

@@ -15,7 +15,7 @@ use core::num::NonZeroU32;
 use crate::LAG;
 use crate::index::{Index, IndexSlot};
 use crate::key::{KINDS, Key, Pattern, WildcardKind};
-use crate::store::{NONE, Node, Store};
+use crate::store::{NONE, Node, Oldest, Store};
 
 /// A posted receive, for [`cancel`](crate::Matching::cancel). Out of date, it names nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,6 +46,31 @@ pub(crate) struct Posted<P> {
     indexed: u32,
     stamp: u64,
     indices: [Index; KINDS],
+}
+
+/// The oldest receive, which is in no index, to be looked at and then perhaps [taken](Self::take).
+#[derive(Debug)]
+pub struct OldestReceive<'a, P> {
+    oldest: Oldest<'a, Receive<P>, 1>,
+    cursor: &'a mut u32,
+}
+
+impl<P: Copy> OldestReceive<'_, P> {
+    /// Its name.
+    #[inline(always)]
+    #[must_use]
+    pub fn payload(&self) -> P {
+        self.oldest.node().value.payload
+    }
+
+    /// It is no longer posted.
+    #[inline(always)]
+    pub fn take(mut self) {
+        let node = self.oldest.node_mut();
+        node.value.stamp = 0;
+        *self.cursor = node.order.after;
+        self.oldest.remove();
+    }
 }
 
 impl<P: Copy> Posted<P> {
@@ -104,30 +129,25 @@ impl<P: Copy> Posted<P> {
 
     /// The oldest receive of all, if it is in no index and asks for exactly this.
     #[inline(always)]
-    pub(crate) fn oldest_exact(&self, envelope: Key) -> Option<P> {
-        if self.indexed != 0 || self.cursor == NONE {
+    pub(crate) fn oldest_exact(&mut self, envelope: Key) -> Option<OldestReceive<'_, P>> {
+        // So the cursor is at the oldest of all, if there is any.
+        if self.indexed != 0 {
             return None;
         }
-        let node = self.store.node(self.cursor);
+        let oldest = self.store.oldest()?;
+        let node = oldest.node();
         let is_exact = matches!(node.value.kind, WildcardKind::Exact) && node.key() == envelope;
-        is_exact.then_some(node.value.payload)
-    }
-
-    /// Takes the oldest receive, which is in no index.
-    #[inline(always)]
-    pub(crate) fn take_oldest(&mut self) {
-        let id = self.cursor;
-        let node = self.store.node_mut(id);
-        node.value.stamp = 0;
-        self.cursor = node.order.after;
-        self.store.remove(id);
+        is_exact.then_some(OldestReceive {
+            oldest,
+            cursor: &mut self.cursor,
+        })
     }
 
     /// Takes the oldest match of the indices.
     #[inline]
     fn take_indexed(&mut self, envelope: Key) -> Option<P> {
         let (kind, place) = if self.indexed == self.indices[WildcardKind::Exact as usize].nodes() {
-            let place = self.indices[WildcardKind::Exact as usize].oldest(
+            let (place, _) = self.indices[WildcardKind::Exact as usize].oldest(
                 &self.store,
                 WildcardKind::Exact,
                 envelope,
@@ -137,12 +157,13 @@ impl<P: Copy> Posted<P> {
             self.oldest_of_kinds(envelope)?
         };
         let id = place.id();
-        self.indices[kind as usize].remove_oldest(&mut self.store, 0, place);
+        let (mut nodes, ends) = self.store.parts();
+        self.indices[kind as usize].remove_oldest(&mut nodes, 0, place);
         self.indexed -= 1;
-        let node = self.store.node_mut(id);
+        let node = nodes.get_mut(id);
         node.value.stamp = 0;
         let payload = node.value.payload;
-        self.store.remove(id);
+        ends.remove(&mut nodes, id);
         Some(payload)
     }
 
@@ -154,9 +175,9 @@ impl<P: Copy> Posted<P> {
         for kind in WildcardKind::ALL {
             let index = &self.indices[kind as usize];
             if index.nodes() != 0
-                && let Some(place) = index.oldest(&self.store, kind, kind.project(envelope))
+                && let Some((place, node)) = index.oldest(&self.store, kind, kind.project(envelope))
             {
-                let stamp = self.store.node(place.id()).value.stamp;
+                let stamp = node.value.stamp;
                 if stamp < best_stamp {
                     (best, best_stamp) = (Some((kind, place)), stamp);
                 }

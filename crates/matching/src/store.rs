@@ -2,12 +2,16 @@
 //!
 //! ```text
 //!  nodes   [ 1 | 2 | 3 | 4 | … ]      a node is named by its place, counted from one; zero is none
-//!  order   first ⇄ … ⇄ last           every live node, oldest first
+//!  order   first ⇄ … ⇄ last           every live node, oldest first; what the first has before it, nobody asks
 //!  lanes   rings of nodes of one key  kept by the index of that lane (index.rs)
 //!  free    a chain through order.next
 //! ```
 //!
 //! Nothing is given back to the allocator: the array keeps the size of the largest backlog.
+//!
+//! The oldest node is the one that is taken out most often: that writes to no other node ([`Oldest`]).
+
+use core::mem::replace;
 
 use crate::key::Key;
 
@@ -48,60 +52,161 @@ impl<T, const LANES: usize> Node<T, LANES> {
     }
 }
 
+/// The place of a node in the array; that of [`NONE`] is beyond all others.
+#[inline(always)]
+const fn index(id: u32) -> usize {
+    id.wrapping_sub(1) as usize
+}
+
 /// The array of nodes and the list of those alive.
 #[derive(Debug)]
 pub(crate) struct Store<T, const LANES: usize> {
     nodes: Vec<Node<T, LANES>>,
+    ends: Ends,
+}
+
+/// Where the order and the free nodes begin and end.
+#[derive(Debug)]
+pub(crate) struct Ends {
     free: u32,
     live: u32,
     first: u32,
+    /// Out of date while there is no first.
     last: u32,
+}
+
+impl Ends {
+    /// Takes the first node out of the order.
+    #[inline(always)]
+    fn take_first<T, const LANES: usize>(&mut self, node: &mut Node<T, LANES>) {
+        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
+        let after = replace(&mut node.order.after, self.free);
+        self.free = replace(&mut self.first, after);
+        self.live -= 1;
+    }
+
+    /// Takes a live node out of the order; its lanes were left before.
+    #[inline(always)]
+    pub(crate) fn remove<T, const LANES: usize>(
+        &mut self,
+        nodes: &mut Nodes<'_, T, LANES>,
+        id: u32,
+    ) {
+        let node = nodes.get_mut(id);
+        if id == self.first {
+            return self.take_first(node);
+        }
+        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
+        let Link { before, after } = node.order;
+        node.order.after = replace(&mut self.free, id);
+        self.live -= 1;
+        nodes.get_mut(before).order.after = after;
+        if after == NONE {
+            self.last = before;
+        } else {
+            nodes.get_mut(after).order.before = before;
+        }
+    }
+}
+
+/// The oldest node, to be looked at and then perhaps taken out: found once for both.
+#[derive(Debug)]
+pub(crate) struct Oldest<'a, T, const LANES: usize> {
+    node: &'a mut Node<T, LANES>,
+    ends: &'a mut Ends,
+}
+
+impl<T, const LANES: usize> Oldest<'_, T, LANES> {
+    #[inline(always)]
+    pub(crate) fn node(&self) -> &Node<T, LANES> {
+        self.node
+    }
+
+    #[inline(always)]
+    pub(crate) fn node_mut(&mut self) -> &mut Node<T, LANES> {
+        self.node
+    }
+
+    /// Takes it out of the order; its lanes were left before.
+    #[inline(always)]
+    pub(crate) fn remove(self) {
+        self.ends.take_first(self.node);
+    }
+}
+
+/// The nodes of a store, by their names.
+#[derive(Debug)]
+pub(crate) struct Nodes<'a, T, const LANES: usize>(&'a mut [Node<T, LANES>]);
+
+impl<T, const LANES: usize> Nodes<'_, T, LANES> {
+    #[inline(always)]
+    pub(crate) fn get(&self, id: u32) -> &Node<T, LANES> {
+        &self.0[index(id)]
+    }
+
+    #[inline(always)]
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Node<T, LANES> {
+        &mut self.0[index(id)]
+    }
 }
 
 impl<T: Copy, const LANES: usize> Store<T, LANES> {
     pub(crate) const fn new() -> Self {
         Self {
             nodes: Vec::new(),
-            free: NONE,
-            live: 0,
-            first: NONE,
-            last: NONE,
+            ends: Ends {
+                free: NONE,
+                live: 0,
+                first: NONE,
+                last: NONE,
+            },
         }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> u32 {
-        self.live
+        self.ends.live
     }
 
     #[inline]
     pub(crate) fn first(&self) -> u32 {
-        self.first
+        self.ends.first
+    }
+
+    /// The oldest node.
+    #[inline(always)]
+    pub(crate) fn oldest(&mut self) -> Option<Oldest<'_, T, LANES>> {
+        // None is no place either.
+        let node = self.nodes.get_mut(index(self.ends.first))?;
+        Some(Oldest {
+            node,
+            ends: &mut self.ends,
+        })
     }
 
     #[inline]
     pub(crate) fn node(&self, id: u32) -> &Node<T, LANES> {
-        &self.nodes[id.wrapping_sub(1) as usize]
+        &self.nodes[index(id)]
     }
 
     #[inline]
     pub(crate) fn node_mut(&mut self, id: u32) -> &mut Node<T, LANES> {
-        &mut self.nodes[id.wrapping_sub(1) as usize]
+        &mut self.nodes[index(id)]
     }
 
     /// The node of a name that may be out of date; a node that is not alive is still there.
     pub(crate) fn get_mut(&mut self, id: u32) -> Option<&mut Node<T, LANES>> {
-        self.nodes.get_mut(id.wrapping_sub(1) as usize)
+        self.nodes.get_mut(index(id))
     }
 
     /// Puts a node behind all others.
     #[inline(always)]
     pub(crate) fn push(&mut self, key: Key, value: T) -> u32 {
         let order = Link {
-            before: self.last,
+            before: self.ends.last,
             after: NONE,
         };
-        let mut id = self.free;
+        let mut id = self.ends.free;
         if id == NONE {
             id = self.append(Node {
                 place: key.place,
@@ -120,16 +225,15 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
             node.lanes_in = 0;
             node.order = order;
             node.value = value;
-            self.free = free;
+            self.ends.free = free;
         }
-        if self.last == NONE {
-            self.first = id;
+        if self.ends.first == NONE {
+            self.ends.first = id;
         } else {
-            let last = self.last;
-            self.node_mut(last).order.after = id;
+            self.node_mut(order.before).order.after = id;
         }
-        self.last = id;
-        self.live += 1;
+        self.ends.last = id;
+        self.ends.live += 1;
         id
     }
 
@@ -144,28 +248,19 @@ impl<T: Copy, const LANES: usize> Store<T, LANES> {
     /// Takes a live node out of the order; its lanes were left before.
     #[inline(always)]
     pub(crate) fn remove(&mut self, id: u32) {
-        let free = self.free;
-        let node = self.node_mut(id);
-        debug_assert_eq!(node.lanes_in, 0, "a node leaves its indices first");
-        let Link { before, after } = node.order;
-        node.order.after = free;
-        if before == NONE {
-            self.first = after;
-        } else {
-            self.node_mut(before).order.after = after;
-        }
-        if after == NONE {
-            self.last = before;
-        } else {
-            self.node_mut(after).order.before = before;
-        }
-        self.free = id;
-        self.live -= 1;
+        let (mut nodes, ends) = self.parts();
+        ends.remove(&mut nodes, id);
+    }
+
+    /// The nodes and their order, for who changes several nodes and finds each of them once.
+    #[inline(always)]
+    pub(crate) fn parts(&mut self) -> (Nodes<'_, T, LANES>, &mut Ends) {
+        (Nodes(&mut self.nodes), &mut self.ends)
     }
 
     /// The live nodes, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Node<T, LANES>> {
-        let mut id = self.first;
+        let mut id = self.ends.first;
         core::iter::from_fn(move || {
             if id == NONE {
                 return None;
@@ -188,8 +283,8 @@ mod tests {
     fn tags(store: &Store<u32, 1>) -> Vec<u32> {
         let forward: Vec<u32> = store.iter().map(|node| node.value).collect();
         let mut backward = Vec::new();
-        let mut id = store.last;
-        while id != NONE {
+        let mut id = store.ends.last;
+        for _ in 0..store.len() {
             backward.push(store.node(id).value);
             id = store.node(id).order.before;
         }
@@ -215,6 +310,29 @@ mod tests {
             expected.push(9);
             assert_eq!(tags(&store), expected);
         }
+    }
+
+    /// What the first node has before it is out of date once another was there; no removal after that asks for it.
+    #[test]
+    fn order_holds_through_two_removals_and_a_push() {
+        for (one, other) in (0..4).flat_map(|one| (0..4).map(move |other| (one, other))) {
+            if one == other {
+                continue;
+            }
+            let mut store = Store::<u32, 1>::new();
+            let ids: Vec<u32> = (0..4).map(|i| store.push(key(i), i)).collect();
+            store.remove(ids[one]);
+            store.remove(ids[other]);
+            store.push(key(9), 9);
+            let rest = (0..4).filter(|i| ![one, other].contains(&(*i as usize)));
+            let expected: Vec<u32> = rest.chain([9]).collect();
+            assert_eq!(tags(&store), expected);
+            let oldest = store.oldest().expect("it has three");
+            assert_eq!(oldest.node().value, expected[0]);
+            oldest.remove();
+            assert_eq!(tags(&store), expected[1..]);
+        }
+        assert!(Store::<u32, 1>::new().oldest().is_none());
     }
 
     #[test]

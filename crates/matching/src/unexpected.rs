@@ -72,26 +72,30 @@ impl<U: Copy> Unexpected<U> {
         }
     }
 
-    /// The oldest message that matches.
+    /// The oldest message that matches, and where it stands.
     #[inline(always)]
-    pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<Place> {
+    pub(crate) fn find(&mut self, kind: WildcardKind, key: Key) -> Option<(Place, U)> {
         let lane = kind as usize;
         // The usual one is the oldest of its key in the index, or the oldest of all, and in no index.
         if self.indices[lane].nodes() != 0 {
-            if let Some(slot) = self.indices[lane].oldest(&self.store, kind, key) {
-                return Some(Place {
+            if let Some((slot, node)) = self.indices[lane].oldest(&self.store, kind, key) {
+                let place = Place {
                     id: slot.id(),
                     indexed: Some((kind, slot)),
-                });
+                };
+                return Some((place, node.value));
             }
         } else {
             let id = self.cursors[lane];
-            if id != NONE && kind.project(self.store.node(id).key()) == key {
-                return Some(Place { id, indexed: None });
+            if id != NONE {
+                let node = self.store.node(id);
+                if kind.project(node.key()) == key {
+                    return Some((Place { id, indexed: None }, node.value));
+                }
             }
         }
         let id = self.find_further(kind, key);
-        (id != NONE).then_some(Place { id, indexed: None })
+        (id != NONE).then(|| (Place { id, indexed: None }, self.store.node(id).value))
     }
 
     /// The same of those that are not in the index of the kind: the message, or [`NONE`].
@@ -137,31 +141,35 @@ impl<U: Copy> Unexpected<U> {
     #[inline(always)]
     pub(crate) fn unlink(&mut self, place: Place) {
         let Place { id, indexed } = place;
-        let mut lanes_in = self.store.node(id).lanes_in;
+        let (mut nodes, ends) = self.store.parts();
+        let own = indexed.map_or(0, |(kind, _)| 1 << kind as u32);
+        if nodes.get(id).lanes_in != own {
+            return self.leave(place);
+        }
         if let Some((kind, slot)) = indexed {
             // It is the oldest of its key, and its slot is known.
             let lane = kind as usize;
-            self.indices[lane].remove_oldest(&mut self.store, lane, slot);
-            lanes_in &= !(1 << lane);
+            self.indices[lane].remove_oldest(&mut nodes, lane, slot);
         }
-        if lanes_in != 0 {
-            self.leave(id, lanes_in);
-        }
-        let after = self.store.node(id).order.after;
+        let after = nodes.get(id).order.after;
         for cursor in &mut self.cursors {
             *cursor = if *cursor == id { after } else { *cursor };
         }
-        self.store.remove(id);
+        ends.remove(&mut nodes, id);
     }
 
+    /// The same of one that is in the indices of other kinds as well: leaves those first.
     #[inline(never)]
-    fn leave(&mut self, id: u32, lanes_in: u32) {
+    fn leave(&mut self, place: Place) {
+        let own = place.indexed.map(|(kind, _)| kind);
         for kind in WildcardKind::ALL {
             let lane = kind as usize;
-            if lanes_in & (1 << lane) != 0 {
-                self.indices[lane].remove(&mut self.store, lane, kind, id);
+            let is_in = self.store.node(place.id).lanes_in & (1 << lane) != 0;
+            if is_in && own != Some(kind) {
+                self.indices[lane].remove(&mut self.store, lane, kind, place.id);
             }
         }
+        self.unlink(place);
     }
 
     /// All messages, oldest first.

@@ -43,7 +43,14 @@ fn receive_at_once(
     tag: TagPattern,
 ) -> Option<Received> {
     match (from, tag) {
-        (Source::Rank(rank), TagPattern::Exact(tag)) => world.recv_at_once(region(room), rank, tag),
+        (Source::Rank(rank), TagPattern::Exact(tag)) => {
+            let bytes = world.recv_at_once(region(room), rank, tag)?;
+            Some(Received {
+                source: rank,
+                tag,
+                bytes,
+            })
+        }
         _ => world.recv_any_at_once(region(room), from, tag),
     }
 }

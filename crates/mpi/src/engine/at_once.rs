@@ -86,9 +86,9 @@ pub(crate) enum WaitingMessage {
     /// None does.
     Nothing,
     /// It was received: so many bytes.
-    Taken(usize),
+    Taken(u64),
     /// The same, and its sender is to be given [credit](Engine::give_credit).
-    Due(usize),
+    Due(u64),
     /// One does, and more is to be done for it than is done here.
     Elsewhere,
 }
@@ -172,17 +172,17 @@ impl Core {
             source: Source(from.0),
             tag: Tag(tag),
         };
-        let Some(request) = self.matching.meet_oldest(envelope) else {
+        let Some(oldest) = self.matching.meet_oldest(envelope) else {
             return false;
         };
         // A free one does not end.
-        let Some(slot) = self.requests.slot_mut(request) else {
+        let Some(slot) = self.requests.slot_mut(oldest.payload()) else {
             return false;
         };
         if !slot.end_plainly((from, tag), signature, data) {
             return false;
         }
-        self.matching.take_oldest();
+        oldest.take();
         self.counters.matched_posted.add(1);
         self.counters.posted_gone.add(1);
         self.counters.bytes_received.add(data.len() as u64);
@@ -258,7 +258,8 @@ impl Core {
         (found, id): (Found, UnexpectedId),
         (into, signature): (&Region, SignatureCode),
     ) -> Option<(Met, bool)> {
-        let message = self.unexpected.get(id)?;
+        let kept = self.unexpected.kept(id)?;
+        let message = kept.message();
         let data = SharedBytes::of(&message.data);
         let envelope = &message.envelope;
         if envelope.kind != MessageKind::Eager
@@ -276,13 +277,12 @@ impl Core {
             tag: envelope.tag,
             bytes: data.len(),
         };
-        let is_due = self.unexpected.end(id);
         self.matching.take_found(found);
         let counters = &*self.counters;
         counters.matched_unexpected.add(1);
         counters.unexpected_gone.add(met.bytes as u64);
         counters.bytes_received.add(met.bytes as u64);
-        Some((met, is_due))
+        Some((met, kept.end()))
     }
 
     #[cold]
@@ -479,13 +479,15 @@ impl Engine {
         Some(Some(met))
     }
 
-    /// Receives a message of this sender and tag that waits: how many bytes it has. No other lane is looked at.
-    #[inline(always)]
+    /// Receives a message of this sender and tag that waits: how many bytes it has. No other lane is looked at. A function of its
+    /// own, whose answer is two registers: what its caller knows stays where it is.
+    #[inline(never)]
     pub(crate) fn take_waiting_at_once(
         &mut self,
-        (into, signature): (Region, SignatureCode),
+        (into, signature): &(Region, SignatureCode),
         context: u32,
-        (from, tag): (Peer, i32),
+        from: Peer,
+        tag: i32,
     ) -> WaitingMessage {
         // As for `receive_at_once`.
         if self.core.events.are_wanted() {
@@ -499,9 +501,9 @@ impl Engine {
         let Some(found) = self.core.matching.find_exact(envelope) else {
             return WaitingMessage::Nothing;
         };
-        match self.core.take_found(found, (&into, signature)) {
-            Some((met, false)) => WaitingMessage::Taken(met.bytes),
-            Some((met, true)) => WaitingMessage::Due(met.bytes),
+        match self.core.take_found(found, (into, *signature)) {
+            Some((met, false)) => WaitingMessage::Taken(met.bytes as u64),
+            Some((met, true)) => WaitingMessage::Due(met.bytes as u64),
             None => WaitingMessage::Elsewhere,
         }
     }

@@ -249,9 +249,11 @@ impl Envelope {
         let (words, _) = head.as_chunks::<8>();
         let [first, second, third] = [0, 1, 2].map(|at| u64::from_le_bytes(words[at]));
         let tag = (second as u32).cast_signed();
-        let is_eager = first as u8 == MessageKind::Eager.to_byte() && tag >= 0;
+        if first as u8 != MessageKind::Eager.to_byte() || tag < 0 {
+            return None;
+        }
         let signature = SignatureCode::from_bits((third >> SIZE_BITS) as u16);
-        is_eager.then_some(((first >> 32) as u32, tag, signature))
+        Some(((first >> 32) as u32, tag, signature))
     }
 
     /// Whether an eager message of a program, of which this is the head, carries a [mark](crate::marks).

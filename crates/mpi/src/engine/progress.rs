@@ -238,21 +238,6 @@ impl Shared {
         self.engine.try_by_lock(&self.futex)
     }
 
-    /// The same for what leaves nothing to the program's own code: it delivers nothing.
-    #[inline(always)]
-    pub(crate) fn try_sending(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
-        match self.engine.try_by_bias() {
-            Some(mut engine) => act(&mut engine),
-            None => self.try_sending_by_lock(act),
-        }
-    }
-
-    #[inline(never)]
-    fn try_sending_by_lock(&self, act: impl FnOnce(&mut Engine) -> bool) -> bool {
-        self.try_by_lock()
-            .is_some_and(|mut engine| act(&mut engine))
-    }
-
     /// Takes it if this thread has the bias: the shortest way, for what may leave nothing to the program's own code. Who finds more
     /// to do goes on with the guard that this one [becomes](biased::ByBias::into_guard). Where fences cost something there is no
     /// such way.

@@ -82,20 +82,51 @@ impl UnexpectedStore {
         account.answered_below = if is_due { 0 } else { most };
         is_due
     }
+}
 
-    /// A message of a peer is kept no more. True if the peer is to be answered now.
+/// A message of a peer is kept no more. True if the peer is to be answered now.
+#[inline(always)]
+#[must_use]
+fn settle(accounts: &mut [Account], from: Peer, bytes: usize) -> bool {
+    let Some(account) = accounts.get_mut(from.index()) else {
+        return false;
+    };
+    account.held = account.held.wrapping_sub(u64::from(cost(bytes)));
+    let is_due = account.held < account.answered_below;
+    if is_due {
+        account.answered_below = 0;
+    }
+    is_due
+}
+
+/// A message that waits, found once to be looked at and then perhaps to end.
+#[derive(Debug)]
+pub(super) struct Kept<'a> {
+    id: UnexpectedId,
+    slot: &'a mut Slot,
+    free: &'a mut Vec<u32>,
+    accounts: &'a mut Box<[Account]>,
+}
+
+impl Kept<'_> {
+    #[inline(always)]
+    pub(super) fn message(&self) -> &Unexpected {
+        &self.slot.message
+    }
+
+    /// It is kept no more. True if its sender is to be answered now.
     #[inline(always)]
     #[must_use]
-    fn settle(&mut self, from: Peer, bytes: usize) -> bool {
-        let Some(account) = self.accounts.get_mut(from.index()) else {
-            return false;
-        };
-        account.held = account.held.wrapping_sub(u64::from(cost(bytes)));
-        let is_due = account.held < account.answered_below;
-        if is_due {
-            account.answered_below = 0;
+    pub(super) fn end(self) -> bool {
+        let (most, bytes) = SPARE;
+        let message = &mut self.slot.message;
+        self.slot.is_taken = false;
+        let (from, held) = (message.from, message.data.len());
+        if self.id.0 as usize >= most || message.data.capacity() > bytes {
+            message.forget_data();
         }
-        is_due
+        self.free.push(self.id.0);
+        settle(self.accounts, from, held)
     }
 }
 
@@ -153,19 +184,16 @@ impl UnexpectedStore {
         (self.slots.len() - 1) as u32
     }
 
-    /// Ends a message that is still here. True if its sender is to be answered now.
+    /// A message that is perhaps to [end](Kept::end) here.
     #[inline(always)]
-    #[must_use]
-    pub(super) fn end(&mut self, id: UnexpectedId) -> bool {
-        let (most, bytes) = SPARE;
-        let slot = &mut self.slots[id.0 as usize];
-        slot.is_taken = false;
-        let (from, held) = (slot.message.from, slot.message.data.len());
-        if id.0 as usize >= most || slot.message.data.capacity() > bytes {
-            slot.message.forget_data();
-        }
-        self.free.push(id.0);
-        self.settle(from, held)
+    pub(super) fn kept(&mut self, id: UnexpectedId) -> Option<Kept<'_>> {
+        let slot = self.slots.get_mut(id.0 as usize)?;
+        slot.is_taken.then_some(Kept {
+            id,
+            slot,
+            free: &mut self.free,
+            accounts: &mut self.accounts,
+        })
     }
 
     /// A message that stays.
@@ -188,7 +216,7 @@ impl UnexpectedStore {
             envelope: slot.message.envelope,
             data: std::mem::take(&mut slot.message.data),
         };
-        let is_due = self.settle(message.from, message.data.len());
+        let is_due = settle(&mut self.accounts, message.from, message.data.len());
         (message, is_due)
     }
 
@@ -236,14 +264,17 @@ mod tests {
         assert!(store.owe(Peer(0)), "it has sent nothing");
         assert!(!store.owe(Peer(1)) && !store.owe(Peer(9)));
         for id in &messages[..2] {
-            assert!(!store.end(*id));
+            assert!(!store.kept(*id).expect("it is here").end());
             assert!(store.get(*id).is_none(), "it is gone");
         }
         assert!(store.take(messages[2]).1);
-        assert!(!store.end(messages[3]), "it is answered once");
+        assert!(
+            !store.kept(messages[3]).expect("it is here").end(),
+            "it is answered once"
+        );
         assert!(store.owe(Peer(1)));
         for id in &messages[4..] {
-            assert!(!store.end(*id));
+            assert!(!store.kept(*id).expect("it is here").end());
         }
         assert_eq!(store.accounts[1].held, 0);
     }

@@ -53,67 +53,68 @@ impl Comm {
         let Some(peer) = self.direct_peer(to) else {
             return false;
         };
-        let context = self.context();
-        let shared = self.shared();
-        shared.try_sending(move |engine| engine.send_at_once(bytes, context, peer, tag))
+        match self.shared().try_by_bias() {
+            Some(mut engine) => engine.send_at_once(bytes, self.context(), peer, tag),
+            None => self.send_by_lock_at_once(bytes, peer, tag),
+        }
     }
 
-    /// [`recv`](Self::recv) of a message whose sender and tag are known.
+    /// The same where the engine is not taken in the fewest instructions.
+    #[inline(never)]
+    fn send_by_lock_at_once(&self, bytes: (Region, SignatureCode), peer: Peer, tag: i32) -> bool {
+        self.shared()
+            .try_take()
+            .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
+    }
+
+    /// [`recv`](Self::recv) of a message whose sender and tag are known: how many bytes it has.
     #[inline(always)]
     #[must_use]
-    pub fn recv_at_once(
-        &self,
-        into: (Region, SignatureCode),
-        rank: u32,
-        tag: i32,
-    ) -> Option<Received> {
+    pub fn recv_at_once(&self, into: (Region, SignatureCode), rank: u32, tag: i32) -> Option<u64> {
         // The usual: the buffer is as long as the message, and that is what comes next.
         let Some(peer) = self.direct_peer(rank) else {
-            return self.recv_of_part_at_once(into, Source::Rank(rank), tag);
+            let received = self.recv_of_part_at_once(into, Source::Rank(rank), tag)?;
+            return Some(received.bytes);
         };
         let shared = self.shared();
         let Some(mut engine) = shared.try_by_bias() else {
-            return self.recv_any_at_once(into, Source::Rank(rank), TagPattern::Exact(tag));
+            let tag = TagPattern::Exact(tag);
+            let received = self.recv_any_at_once(into, Source::Rank(rank), tag)?;
+            return Some(received.bytes);
         };
         if engine.has_unexpected() {
-            return self.recv_waiting_at_once(engine, into, (rank, peer), tag);
+            let waiting = engine.take_waiting_at_once(&into, self.context(), peer, tag);
+            let WaitingMessage::Taken(bytes) = waiting else {
+                return self.recv_otherwise_at_once(engine, into, peer, tag, waiting);
+            };
+            return Some(bytes);
         }
         match engine.take_next_at_once(into, self.context(), (peer, tag), shared.bell()) {
-            Next::Taken => Some(Received {
-                source: rank,
-                tag,
-                bytes: into.0.len() as u64,
-            }),
+            Next::Taken => Some(into.0.len() as u64),
             Next::Nothing => None,
-            Next::Other => self.look_for(engine.into_guard(), into, (rank, peer), tag),
+            Next::Other => self.look_for(engine.into_guard(), into, peer, tag),
         }
     }
 
-    /// The same where messages wait that came before their receives.
+    /// The same where messages wait that came before their receives, and that is not all.
     #[inline(never)]
-    fn recv_waiting_at_once(
+    fn recv_otherwise_at_once(
         &self,
-        mut engine: biased::ByBias<'_, Engine>,
+        engine: biased::ByBias<'_, Engine>,
         into: (Region, SignatureCode),
-        (rank, peer): (u32, Peer),
+        peer: Peer,
         tag: i32,
-    ) -> Option<Received> {
-        let bytes = match engine.take_waiting_at_once(into, self.context(), (peer, tag)) {
-            WaitingMessage::Taken(bytes) => bytes,
+        waiting: WaitingMessage,
+    ) -> Option<u64> {
+        match waiting {
+            WaitingMessage::Taken(bytes) => Some(bytes),
             WaitingMessage::Due(bytes) => {
                 self.give_credit(engine.into_guard(), peer);
-                bytes
+                Some(bytes)
             }
-            WaitingMessage::Nothing => {
-                return self.look_for(engine.into_guard(), into, (rank, peer), tag);
-            }
-            WaitingMessage::Elsewhere => return None,
-        };
-        Some(Received {
-            source: rank,
-            tag,
-            bytes: bytes as u64,
-        })
+            WaitingMessage::Nothing => self.look_for(engine.into_guard(), into, peer, tag),
+            WaitingMessage::Elsewhere => None,
+        }
     }
 
     #[cold]
@@ -133,7 +134,14 @@ impl Comm {
     ) -> Option<Received> {
         let part = self.part_of(tag)?;
         match from {
-            Source::Rank(rank) => part.recv_at_once(into, rank, tag),
+            Source::Rank(rank) => {
+                let bytes = part.recv_at_once(into, rank, tag)?;
+                Some(Received {
+                    source: rank,
+                    tag,
+                    bytes,
+                })
+            }
             Source::Any | Source::Null => part.recv_any_at_once(into, from, TagPattern::Exact(tag)),
         }
     }
@@ -144,12 +152,12 @@ impl Comm {
         &self,
         mut engine: biased::Guard<'_, Engine, Futex>,
         into: (Region, SignatureCode),
-        (rank, peer): (u32, Peer),
+        peer: Peer,
         tag: i32,
-    ) -> Option<Received> {
+    ) -> Option<u64> {
         let met = engine.receive_at_once(into, self.context(), Some(peer), Some(tag));
         self.shared().let_go(engine);
-        met.map(|met| met.received(rank))
+        met.map(|met| met.bytes as u64)
     }
 
     /// The same of any message.

@@ -632,10 +632,21 @@ impl Guard<'_> {
                     guard.released(|| Self::keep_no_more(shared, care.kept));
                 }
             };
-            if self.progress() || self.is_contended() || self.core.callbacks.is_pending() {
+            if self.progress() || self.core.callbacks.is_pending() {
                 bell.cancel(ticket);
                 keep_no_more(self);
                 return ready(self);
+            }
+            if self.is_contended() {
+                // One that was woken to answer an inquiry, too, and it is the same sleep before and after that: or no two answers
+                // would be alike.
+                bell.cancel(ticket);
+                keep_no_more(self);
+                self.hand_over_lock();
+                if let Some(answer) = ready(self) {
+                    return Some(answer);
+                }
+                continue;
             }
             if let Some(answer) = ready(self) {
                 bell.cancel(ticket);

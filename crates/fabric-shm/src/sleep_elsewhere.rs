@@ -43,20 +43,20 @@ impl SleepElsewhere {
         self.segment.header().run_states.wake(self.me);
     }
 
-    /// As [`Bell::inquiry`](weft_fabric::Bell::inquiry).
+    /// As [`Bell::inquiry`].
     #[must_use]
     pub fn inquiry(&self) -> u32 {
         // SYNC job.inquiry.
         self.segment.header().inquiry.load(Ordering::Acquire)
     }
 
-    /// As [`Bell::absences`](weft_fabric::Bell::absences).
+    /// As [`Bell::absences`].
     #[must_use]
     pub fn absences(&self) -> Absences {
         self.segment.absences()
     }
 
-    /// As [`Bell::tell_absence`](weft_fabric::Bell::tell_absence).
+    /// As [`Bell::tell_absence`].
     pub fn tell_absence(&self, world: u32) {
         ShmBell::new(self.segment.clone(), self.me, FenceMode::Symmetric).tell_absence(world);
     }

@@ -25,12 +25,17 @@ fn is_there() -> bool {
 
 /// Compiles a program of `tests/programs/fortran`.
 fn build(wrapper: &str, source: &str) -> PathBuf {
-    let folder = scratch(&format!("fortran-{source}"));
+    build_with(wrapper, source, &[])
+}
+
+fn build_with(wrapper: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let folder = scratch(&format!("fortran-{source}{}", flags.concat()));
     let program = folder.join("program");
     let output = tool(wrapper)
         .args(["-g", "-O1", "-o"])
         .arg(&program)
         .arg(root().join("tests/programs/fortran").join(source))
+        .args(flags)
         .current_dir(&folder)
         .output()
         .expect("the wrapper can be started");
@@ -104,6 +109,22 @@ fn callbacks_of_all_kinds_are_called() {
         ended.expect_success();
         assert!(ended.out.contains(said), "{source}: {}", ended.out);
     }
+}
+
+/// Such a program has addresses of its own for what stands for no conversion.
+#[test]
+fn a_program_at_a_fixed_place_registers_a_representation() {
+    if !is_there() {
+        return;
+    }
+    let file = scratch("fortran-file-fixed").join("file");
+    let flags = ["-no-pie", "-fno-pic"];
+    let mut command = tool("mpiexec");
+    command.args(["-n", "1"]);
+    command.arg(build_with("mpifort", "representation.f90", &flags));
+    let ended = run(command.arg(&file), Duration::from_secs(60));
+    ended.expect_success();
+    assert!(ended.out.contains("representation ok"), "{}", ended.out);
 }
 
 #[test]

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use network::Network;
-use weft_tests::{PROGRAMS, build, installation, passes, processes_of, root, run, scratch};
+use weft_tests::{
+    PROGRAMS, build, check_sessions_beside, installation, passes, processes_of, root, run, scratch,
+};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -314,11 +316,6 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
-/// How many lines end so.
-fn lines(text: &str, end: &str) -> usize {
-    text.lines().filter(|line| line.ends_with(end)).count()
-}
-
 /// It is on the host of the launcher, or on another one, alone there or beside others; it ends before they come to `MPI_Finalize`, when
 /// they are there, or goes on without MPI until they have ended.
 #[test]
@@ -342,12 +339,8 @@ fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
                     .arg(&program)
                     .arg(what)
                     .arg(&file);
-                let of = format!("{what}, rank {who} of {ranks}");
                 let ended = run(&mut start, LIMIT);
-                assert_eq!(ended.code(), Some(0), "{of}: {ended:?}");
-                let ends = (lines(&ended.out, "finalised"), lines(&ended.out, "beside"));
-                assert_eq!(ends, (ranks - 1, 1), "{of}: {ended:?}");
-                assert_eq!(ended.err, "", "{of}");
+                check_sessions_beside(&ended, ranks as u32, &format!("{what}, rank {who}"));
             }
         }
     }

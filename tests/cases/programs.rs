@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use weft_tests::sanitizer::{REPORTED, Sanitizer, most_ranks};
 use weft_tests::{
-    Ended, build, mpiexec, processes_of, run, run_with_input, running, scratch, tool,
+    Ended, build, check_sessions_beside, mpiexec, processes_of, run, run_with_input, running,
+    scratch, tool,
 };
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
@@ -37,17 +38,6 @@ fn nobody_waits_at_the_end_for_a_rank_that_uses_sessions_only() {
             check_sessions_beside(&ended, ranks, what);
         }
     }
-}
-
-fn check_sessions_beside(ended: &Ended, ranks: u32, what: &str) {
-    ended.expect_success();
-    let lines = |end: &str| {
-        let lines = ended.out.lines();
-        lines.filter(|line| line.ends_with(end)).count()
-    };
-    let ends = (lines("finalised"), lines("beside"));
-    assert_eq!(ends, (ranks as usize - 1, 1), "{what}: {ended:?}");
-    assert_eq!(ended.err, "", "{what}");
 }
 
 /// By whatever they talk, and whatever the one does that uses sessions only.

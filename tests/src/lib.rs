@@ -155,6 +155,21 @@ impl Ended {
     }
 }
 
+/// What `sessions_beside.c` ends with, whatever its one rank that uses sessions only does.
+///
+/// # Panics
+/// If it is anything else: `of` says of which case.
+pub fn check_sessions_beside(ended: &Ended, ranks: u32, of: &str) {
+    assert_eq!(ended.code(), Some(0), "{of}: {ended:?}");
+    let lines = |end: &str| {
+        let lines = ended.out.lines();
+        lines.filter(|line| line.ends_with(end)).count()
+    };
+    let ends = (lines("finalised"), lines("beside"));
+    assert_eq!(ends, (ranks as usize - 1, 1), "{of}: {ended:?}");
+    assert_eq!(ended.err, "", "{of}");
+}
+
 /// Runs a command to its end, or until `limit`, or four times that where a sanitizer watches; then it is ended.
 ///
 /// # Panics

@@ -259,6 +259,35 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_names_one_of_our_libraries_alone_is_ours() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(
+            folder.path().join("empty.c"),
+            "int main(void) { return 0; }",
+        )
+        .expect("a file");
+        let link = |arguments: &[&str]| {
+            let mut cc = std::process::Command::new("cc");
+            let made = cc.args(arguments).current_dir(folder.path()).status();
+            assert!(
+                made.expect("cc can be started").success(),
+                "cc {arguments:?}"
+            );
+        };
+        for (name, is_ours) in [
+            ("libmpi_abi.so.1", true),
+            ("libmpi_fortran.so.1", true),
+            ("libother.so.1", false),
+        ] {
+            let soname = format!("-Wl,-soname,{name}");
+            link(&["-shared", "-fPIC", "empty.c", &soname, "-o", "lib.so"]);
+            link(&["-Wl,--no-as-needed", "empty.c", "./lib.so", "-o", "program"]);
+            let program = folder.path().join("program");
+            assert_eq!(names_our_library(&program), is_ours, "{name}");
+        }
+    }
+
+    #[test]
     fn where_a_program_looks_first() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join(MPICH), "").expect("a file");

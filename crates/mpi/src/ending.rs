@@ -31,9 +31,6 @@ use crate::process::Process;
 /// the launchers of both hosts tell that it was absent before.
 const NOTICE: Duration = Duration::from_secs(3);
 
-/// How often that is looked at.
-const LOOK: Duration = Duration::from_millis(2);
-
 impl Process {
     /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
     /// this far, so that nobody leaves while another still needs an answer of it.
@@ -88,19 +85,24 @@ impl Process {
         self.bell.absences().include(self.world_number)
     }
 
-    /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: looks for a while, where there are other hosts.
+    /// As [`hears_of_absence`](Self::hears_of_absence), after a loss: waits for that a while, where there are other hosts.
     fn hears_of_absence_late(&self) -> bool {
         if !self.has_several_hosts() {
             return false;
         }
         let until = Instant::now() + NOTICE;
-        while !self.hears_of_absence() {
-            if Instant::now() >= until {
-                return false;
+        loop {
+            let ticket = self.bell.prepare();
+            // What else comes is taken, or it would end each sleep at once.
+            self.lock().look();
+            let hears = self.hears_of_absence();
+            let left = until.saturating_duration_since(Instant::now());
+            if hears || left.is_zero() {
+                self.bell.cancel(ticket);
+                return hears;
             }
-            std::thread::sleep(LOOK);
+            self.bell.wait(ticket, Some(left));
         }
-        true
     }
 
     /// Gives the meeting up, and what it had for ranks that were never reached: nobody waits for that. Not all come.
@@ -118,5 +120,45 @@ impl Process {
         }
         self.bell.tell_absence(self.world_number);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_fabric_shm::Shm;
+
+    /// Rank 0 of two that are said to be on two hosts, and rank 1.
+    fn on_two_hosts() -> [Arc<Process>; 2] {
+        let group = Shm::group(2).expect("a memory file");
+        let ranks: Vec<_> = group
+            .into_iter()
+            .map(|endpoint| Process::new(Box::new(endpoint)))
+            .collect();
+        ranks[0].set_hosts([0, 1]);
+        ranks.try_into().expect("two of them")
+    }
+
+    #[test]
+    fn a_notice_that_comes_after_the_loss_is_waited_for() {
+        let [here, there] = on_two_hosts();
+        assert!(!here.hears_of_absence());
+        let (begun, begins) = std::sync::mpsc::channel();
+        let other = std::thread::spawn(move || {
+            begins.recv().expect("it begins");
+            // Most times the other one sleeps by then.
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(there.tell_absence());
+        });
+        begun.send(()).expect("there is a thread");
+        assert!(here.hears_of_absence_late());
+        other.join().expect("it has told");
+    }
+
+    #[test]
+    fn without_a_notice_the_loss_is_one_after_a_while() {
+        let [here, there] = on_two_hosts();
+        assert!(!here.hears_of_absence_late());
+        assert!(!there.hears_of_absence_late(), "it knows of no other host");
     }
 }

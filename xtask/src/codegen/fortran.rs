@@ -30,6 +30,8 @@ use dummy::{Binding, Dummy};
 pub struct Fortran {
     groups_not_there: BTreeMap<String, String>,
     old: BTreeMap<String, String>,
+    /// Names that were removed, and those of today.
+    renamed: BTreeMap<String, String>,
     by_hand: BTreeMap<String, String>,
     /// A parameter that is given a text, and the constant that bounds it.
     texts: BTreeMap<String, String>,
@@ -42,7 +44,8 @@ impl Fortran {
             fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let read: Self =
             toml::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
-        for name in read.by_hand.keys().chain(read.old.keys()) {
+        let known = read.by_hand.keys().chain(read.old.keys());
+        for name in known.chain(read.renamed.values()) {
             ensure!(
                 tables
                     .functions()

@@ -1,4 +1,5 @@
-//! Procedures that MPI 3 removed, for programs that are older. Addresses and extents are integers of the default kind there: what does
+//! Procedures that MPI 3 removed, for programs that are older, and that differ from those of today in more than the name (`renamed` in
+//! `tables/fortran.toml`). Addresses and extents are integers of the default kind there: what does
 //! not fit is an error, and not a wrong number.
 
 use std::ffi::{c_int, c_void};
@@ -50,58 +51,6 @@ pub unsafe extern "C" fn mpi_address_(
     }
 }
 also!(mpi_address_: pmpi_address_);
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_errhandler_create_(
-    handler_fn: usize,
-    errhandler: *mut c_int,
-    ierror: *mut c_int,
-) {
-    let mut made = 0;
-    // SAFETY: the program passes a subroutine and addresses of integers.
-    unsafe {
-        let code = c::MPI_Comm_create_errhandler(handler_fn, &mut made);
-        if code == 0 {
-            store_handle(errhandler, made);
-        }
-        finish(ierror, code);
-    }
-}
-also!(mpi_errhandler_create_: pmpi_errhandler_create_);
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_errhandler_get_(
-    comm: *const c_int,
-    errhandler: *mut c_int,
-    ierror: *mut c_int,
-) {
-    let mut found = 0;
-    // SAFETY: the program passes addresses of integers.
-    unsafe {
-        let code = c::MPI_Comm_get_errhandler(handle(comm), &mut found);
-        if code == 0 {
-            store_handle(errhandler, found);
-        }
-        finish(ierror, code);
-    }
-}
-also!(mpi_errhandler_get_: pmpi_errhandler_get_);
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mpi_errhandler_set_(
-    comm: *const c_int,
-    errhandler: *const c_int,
-    ierror: *mut c_int,
-) {
-    // SAFETY: as above.
-    unsafe {
-        finish(
-            ierror,
-            c::MPI_Comm_set_errhandler(handle(comm), handle(errhandler)),
-        );
-    }
-}
-also!(mpi_errhandler_set_: pmpi_errhandler_set_);
 
 /// Gives the program a number that follows from lower bound and extent.
 ///

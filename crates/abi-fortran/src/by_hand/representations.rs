@@ -44,41 +44,33 @@ unsafe extern "C" fn extent<Count>(
     code
 }
 
-unsafe extern "C" fn read<Count>(
-    memory: *mut c_void,
-    datatype: usize,
-    count: Count,
-    file: *mut c_void,
-    position: i64,
-    extra: *mut c_void,
-) -> c_int {
-    let callbacks = extra.cast::<Callbacks<Count>>();
-    let (datatype, mut code) = (number(datatype), 0);
-    // SAFETY: as above.
-    unsafe {
-        let extra = &raw mut (*callbacks).extra;
-        ((*callbacks).read)(memory, &datatype, &count, file, &position, extra, &mut code);
-    }
-    code
+/// What C calls to convert in one direction.
+macro_rules! conversion {
+    ($direction:ident) => {
+        unsafe extern "C" fn $direction<Count>(
+            memory: *mut c_void,
+            datatype: usize,
+            count: Count,
+            file: *mut c_void,
+            position: i64,
+            extra: *mut c_void,
+        ) -> c_int {
+            let callbacks = extra.cast::<Callbacks<Count>>();
+            let (datatype, mut code) = (number(datatype), 0);
+            // SAFETY: as above.
+            unsafe {
+                let extra = &raw mut (*callbacks).extra;
+                ((*callbacks).$direction)(
+                    memory, &datatype, &count, file, &position, extra, &mut code,
+                );
+            }
+            code
+        }
+    };
 }
 
-unsafe extern "C" fn write<Count>(
-    memory: *mut c_void,
-    datatype: usize,
-    count: Count,
-    file: *mut c_void,
-    position: i64,
-    extra: *mut c_void,
-) -> c_int {
-    let callbacks = extra.cast::<Callbacks<Count>>();
-    let (datatype, mut code) = (number(datatype), 0);
-    // SAFETY: as above.
-    unsafe {
-        let extra = &raw mut (*callbacks).extra;
-        ((*callbacks).write)(memory, &datatype, &count, file, &position, extra, &mut code);
-    }
-    code
-}
+conversion!(read);
+conversion!(write);
 
 /// Whether a program has passed a subroutine that stands for "as in memory". A program that is loaded at a fixed place has an
 /// address of its own for it, which the dynamic linker knows.

@@ -88,7 +88,7 @@ pub unsafe extern "C" fn mpi_comm_create_errhandler_(
         finish(ierror, code);
     }
 }
-also!(mpi_comm_create_errhandler_: pmpi_comm_create_errhandler_ mpi_comm_create_errhandler_f08_ pmpi_comm_create_errhandler_f08_);
+also!(mpi_comm_create_errhandler_: pmpi_comm_create_errhandler_ mpi_errhandler_create_ pmpi_errhandler_create_ mpi_comm_create_errhandler_f08_ pmpi_comm_create_errhandler_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_comm_get_errhandler_(
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn mpi_comm_get_errhandler_(
         finish(ierror, code);
     }
 }
-also!(mpi_comm_get_errhandler_: pmpi_comm_get_errhandler_ mpi_comm_get_errhandler_f08_ pmpi_comm_get_errhandler_f08_);
+also!(mpi_comm_get_errhandler_: pmpi_comm_get_errhandler_ mpi_errhandler_get_ pmpi_errhandler_get_ mpi_comm_get_errhandler_f08_ pmpi_comm_get_errhandler_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_comm_set_errhandler_(
@@ -122,7 +122,7 @@ pub unsafe extern "C" fn mpi_comm_set_errhandler_(
         );
     }
 }
-also!(mpi_comm_set_errhandler_: pmpi_comm_set_errhandler_ mpi_comm_set_errhandler_f08_ pmpi_comm_set_errhandler_f08_);
+also!(mpi_comm_set_errhandler_: pmpi_comm_set_errhandler_ mpi_errhandler_set_ pmpi_errhandler_set_ mpi_comm_set_errhandler_f08_ pmpi_comm_set_errhandler_f08_);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_errhandler_free_(errhandler: *mut c_int, ierror: *mut c_int) {

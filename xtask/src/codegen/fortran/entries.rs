@@ -125,6 +125,13 @@ pub fn names(fortran: &Fortran, group: &str, function: &Function, form: Form) ->
                 names.push(format!("{name}_cptr_"));
                 names.push(format!("p{name}_cptr_"));
             }
+            if binding == Binding::Old {
+                let renamed = fortran.renamed.iter();
+                for (old, _) in renamed.filter(|(_, today)| **today == function.name) {
+                    names.push(format!("{}_", old.to_lowercase()));
+                    names.push(format!("p{}_", old.to_lowercase()));
+                }
+            }
         }
     }
     names

@@ -66,9 +66,11 @@ fn a_rank_that_uses_sessions_only_may_go_on_until_the_others_have_ended() {
 #[test]
 fn who_waits_for_a_rank_that_has_ended_its_session_is_told() {
     let program = build("tests/programs/sessions_beside.c", &[]);
-    let ended = mpiexec(2, &program, &["wanted"]);
-    assert_ne!(ended.code(), Some(0), "{ended:?}");
-    assert!(ended.err.contains("MPI_Recv"), "{ended:?}");
+    for what in ["wanted", "missed"] {
+        let ended = mpiexec(2, &program, &[what]);
+        assert_ne!(ended.code(), Some(0), "{what}: {ended:?}");
+        assert!(ended.err.contains("MPI_Recv"), "{what}: {ended:?}");
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@
  *   met      they have exchanged messages with it before, over a communicator of their sessions; then as awaits
  *   alone    all use sessions only, and it ends its own when the others have, which a file shows
  *   wanted   rank 0 waits for a message of it, which never comes
+ *   missed   the same, and it has ended before rank 0 initialises
  * A second argument names the file. */
 #include <mpi.h>
 #include <stdio.h>
@@ -89,7 +90,8 @@ int main(int argc, char **argv)
 		puts("beside");
 		return 0;
 	}
-	if (strcmp(what, "early") == 0)
+	const int missed = strcmp(what, "missed") == 0;
+	if (missed || strcmp(what, "early") == 0)
 		sleep_ms(300);
 	if (alone) {
 		session(0, NULL);
@@ -102,7 +104,7 @@ int main(int argc, char **argv)
 		session(1, NULL);
 	int rank, value;
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if (strcmp(what, "wanted") == 0 && rank == 0)
+	if ((missed || strcmp(what, "wanted") == 0) && rank == 0)
 		MPI_Recv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	MPI_Finalize();
 	show(file);

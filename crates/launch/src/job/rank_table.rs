@@ -244,10 +244,10 @@ impl RankTable {
             && within.all(|row| row.handles_losses)
     }
 
-    /// Whether a rank has ended while others are in the middle of MPI: it has used sessions only.
+    /// Whether a rank has ended while others are in the middle of MPI, or may still come to it: it has used sessions only.
     pub fn is_left_early(&self, rank: u32) -> bool {
-        let within = |row: &Row| row.life == Life::Started && row.progress == Progress::Within;
-        self.has_finalised(rank) && self.rows.iter().any(within)
+        let goes_on = |row: &Row| row.life == Life::Started && row.progress != Progress::After;
+        self.has_finalised(rank) && self.rows.iter().any(goes_on)
     }
 
     /// Whether a rank has finalised MPI.
@@ -322,6 +322,20 @@ mod tests {
             spawned: false,
         };
         assert_eq!(ranks.tell(0, Told::Initialised), Some(without));
+    }
+
+    #[test]
+    fn who_leaves_before_others_have_come_to_mpi_leaves_early() {
+        let mut ranks = RankTable::new(2);
+        ranks.start_all();
+        ranks.tell(1, Told::Initialised);
+        ranks.tell(1, Told::Finalised);
+        ranks.end(1, ExitStatus::from_raw(0));
+        assert!(ranks.is_left_early(1), "the other one may still come to it");
+        ranks.tell(0, Told::Initialised);
+        assert!(ranks.is_left_early(1) && !ranks.is_left_early(0));
+        ranks.tell(0, Told::Finalised);
+        assert!(!ranks.is_left_early(1), "nobody is in the middle of it");
     }
 
     #[test]

@@ -7,9 +7,9 @@
 //! | version of Python | by |
 //! |---|---|
 //! | to 3.8, 3.11, 3.12, and from 3.15 | the function by which it writes a traceback when it crashes |
-//! | 3.13 | the offsets of its structures that it shows to debuggers; read as memory of another process would be, so that a wrong one is an answer of nothing |
+//! | 3.13, 3.14 | the offsets of its structures that it shows to debuggers; read as memory of another process would be, so that a wrong one is an answer of nothing |
 //! | 3.9, 3.10 | its [frames], which have types that say what they are |
-//! | 3.14 | not known: no function is exported, and the offsets are others |
+//! | 3.14 without the interpreter's lock | not known: each thread may run a copy of its own of a function's instructions |
 
 mod frames;
 
@@ -147,48 +147,85 @@ struct Offsets {
     text_start: usize,
 }
 
-/// The version whose table of offsets is known: 3.13.
-const VERSION: u64 = 0x030d;
+/// Where the words about a structure begin in the table of offsets of one version.
+struct Table {
+    version: u64,
+    thread: usize,
+    frame: usize,
+    code: usize,
+    bytes: usize,
+    text: usize,
+    /// Whether what is said here holds for an interpreter without its lock as well.
+    without_lock: bool,
+}
 
-// Where the words about a structure begin in that table.
-const THREAD: usize = 19;
-const FRAME: usize = 28;
-const CODE: usize = 34;
-const BYTES: usize = 64;
-const TEXT: usize = 67;
+/// Those that are known.
+const TABLES: [Table; 2] = [
+    Table {
+        version: 0x030d,
+        thread: 19,
+        frame: 28,
+        code: 34,
+        bytes: 64,
+        text: 67,
+        without_lock: true,
+    },
+    Table {
+        version: 0x030e,
+        thread: 22,
+        frame: 31,
+        code: 39,
+        bytes: 74,
+        text: 77,
+        without_lock: false,
+    },
+];
 
-/// The owner of a frame that is no function of the program, but stands for a call from C.
+/// How many words of a table are read: all that any of them says.
+const WORDS: usize = 81;
+
+/// Owners of frames from this one on are no functions of the program, but stand for calls from C.
 const OF_C: u8 = 3;
+
+/// What a reference from a frame has besides the object's address.
+const MARKS: usize = 3;
 
 impl Offsets {
     /// Reads the table at the beginning of the interpreter's state.
     fn at(state: usize) -> Option<Self> {
-        let table = read_own(state, (TEXT + 4) * 8)?;
-        let words: Vec<u64> = table
-            .as_chunks::<8>()
-            .0
-            .iter()
-            .map(|word| u64::from_ne_bytes(*word))
-            .collect();
-        if !table.starts_with(b"xdebugpy") || words[1] >> 16 != VERSION {
+        let table = read_own(state, WORDS * 8)?;
+        let (words, _) = table.as_chunks::<8>();
+        let words: Vec<u64> = words.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        Self::of(&words)
+    }
+
+    fn of(words: &[u64]) -> Option<Self> {
+        let [cookie, version, without_lock, ..] = *words else {
+            return None;
+        };
+        let table = TABLES.iter().find(|one| one.version == version >> 16)?;
+        if cookie.to_ne_bytes() != *b"xdebugpy" || without_lock != 0 && !table.without_lock {
             return None;
         }
-        let offset = |index: usize| usize::try_from(words[index]).ok().filter(|at| *at < 4096);
+        let offset = |index: usize| {
+            let offset = usize::try_from(*words.get(index)?).ok();
+            offset.filter(|at| *at < 4096)
+        };
         Some(Self {
-            thread_frame: offset(THREAD + 4)?,
-            frame_previous: offset(FRAME + 1)?,
-            frame_executable: offset(FRAME + 2)?,
-            frame_instruction: offset(FRAME + 3)?,
-            frame_owner: offset(FRAME + 5)?,
-            code_file: offset(CODE + 1)?,
-            code_function: offset(CODE + 3)?,
-            code_lines: offset(CODE + 4)?,
-            code_first_line: offset(CODE + 5)?,
-            code_instructions: offset(CODE + 9)?,
-            bytes_size: offset(BYTES + 1)?,
-            bytes_start: offset(BYTES + 2)?,
-            text_length: offset(TEXT + 2)?,
-            text_start: offset(TEXT + 3)?,
+            thread_frame: offset(table.thread + 4)?,
+            frame_previous: offset(table.frame + 1)?,
+            frame_executable: offset(table.frame + 2)?,
+            frame_instruction: offset(table.frame + 3)?,
+            frame_owner: offset(table.frame + 5)?,
+            code_file: offset(table.code + 1)?,
+            code_function: offset(table.code + 3)?,
+            code_lines: offset(table.code + 4)?,
+            code_first_line: offset(table.code + 5)?,
+            code_instructions: offset(table.code + 9)?,
+            bytes_size: offset(table.bytes + 1)?,
+            bytes_start: offset(table.bytes + 2)?,
+            text_length: offset(table.text + 2)?,
+            text_start: offset(table.text + 3)?,
         })
     }
 
@@ -200,7 +237,7 @@ impl Offsets {
                 return None;
             }
             let owner = *read_own(frame + self.frame_owner, 1)?.first()?;
-            if owner != OF_C {
+            if owner < OF_C {
                 return self.line_of(frame);
             }
             frame = word(frame + self.frame_previous)?;
@@ -209,7 +246,7 @@ impl Offsets {
     }
 
     fn line_of(&self, frame: usize) -> Option<ScriptLine> {
-        let code = word(frame + self.frame_executable)?;
+        let code = word(frame + self.frame_executable)? & !MARKS;
         let next = word(frame + self.frame_instruction)?;
         let instruction = next.checked_sub(code + self.code_instructions)?;
         let first = read_own(code + self.code_first_line, 4)?;
@@ -336,6 +373,30 @@ mod tests {
         }
         assert_eq!(line_at(&table, 1, 18), None);
         assert_eq!(line_at(&[0x80 | 14 << 3, 64], 1, 0), None, "cut off");
+    }
+
+    #[test]
+    fn offsets_are_taken_of_a_version_that_is_known_alone() {
+        let mut words: Vec<u64> = (0..WORDS as u64).collect();
+        words[0] = u64::from_ne_bytes(*b"xdebugpy");
+        for (version, lock, frame) in [
+            (0x030d_02f0, 0, Some(23)),
+            (0x030d_02f0, 1, Some(23)),
+            (0x030e_08f0, 0, Some(26)),
+            (0x030e_08f0, 1, None),
+            (0x030f_00f0, 0, None),
+        ] {
+            (words[1], words[2]) = (version, lock);
+            let found = Offsets::of(&words).map(|offsets| offsets.thread_frame);
+            assert_eq!(found, frame, "{version:x}, {lock}");
+        }
+        (words[1], words[2]) = (0x030e_08f0, 0);
+        words[22 + 4] = 1 << 40;
+        assert!(Offsets::of(&words).is_none(), "no offset");
+        words[26] = 72;
+        assert!(Offsets::of(&words[..WORDS - 1]).is_none(), "cut off");
+        words[0] = 0;
+        assert!(Offsets::of(&words).is_none());
     }
 
     #[test]

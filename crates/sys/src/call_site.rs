@@ -10,6 +10,7 @@
 //!
 //! Of a program in Python it is the line that the interpreter is in ([`python`]): the extension has called MPI, and says nothing to its user.
 
+mod fortran;
 mod python;
 
 use std::collections::HashSet;
@@ -142,7 +143,10 @@ impl CallSite {
         let mut line = None;
         // It looks before the address: there the call is.
         backtrace::resolve(address as *mut c_void, |symbol| {
-            let name = symbol.name().map(|name| format!("{name:#}"));
+            let name = symbol.name().map(|name| {
+                let own = name.as_str().and_then(fortran::own_name);
+                own.unwrap_or_else(|| format!("{name:#}"))
+            });
             if line.is_none()
                 && let (Some(file), Some(number)) = (symbol.filename(), symbol.lineno())
             {

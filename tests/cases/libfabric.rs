@@ -9,18 +9,10 @@ use std::time::Duration;
 
 use network::Network;
 use weft_tests::{
-    PROGRAMS, build, check_sessions_beside, installation, passes, run, scratch, tool,
+    PROGRAMS, build, check_sessions_beside, has_libfabric, installation, passes, run, scratch, tool,
 };
 
 const LIMIT: Duration = Duration::from_secs(90);
-
-/// Whether libfabric is installed, as `weft info` says.
-fn has_libfabric() -> bool {
-    let info = run(tool("weft").arg("info"), LIMIT);
-    let line = info.out.lines().find(|line| line.contains("fabric ofi"));
-    let line = line.expect("weft info says what is there of libfabric");
-    line.contains("providers")
-}
 
 #[test]
 fn on_one_host() {

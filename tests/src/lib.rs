@@ -58,6 +58,18 @@ pub fn tool(name: &str) -> Command {
     Command::new(installation().join("bin").join(name))
 }
 
+/// Whether libfabric is installed, as `weft info` of the installation says.
+///
+/// # Panics
+/// If it says nothing of libfabric.
+#[must_use]
+pub fn has_libfabric() -> bool {
+    let info = run(tool("weft").arg("info"), Duration::from_secs(30));
+    let line = info.out.lines().find(|line| line.contains("fabric ofi"));
+    let line = line.expect("weft info says what is there of libfabric");
+    line.contains("providers")
+}
+
 /// Builds a C program, and answers where it is; once, for another test may be running it. `source` is
 /// relative to the workspace.
 ///

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use weft_tests::{build, processes_of, run, scratch};
+use weft_tests::{build, has_libfabric, processes_of, run, scratch};
 
 use super::network::Network;
 use super::slurm::Slurm;
@@ -146,5 +146,35 @@ fn processes_that_start_others_on_two_hosts_under_prterun_and_the_launcher_of_op
             assert_eq!(processes_of(&program), [0; 0], "{launcher}: {ended:?}");
             let _ = std::fs::remove_file(network.file("done"));
         }
+    }
+}
+
+/// The networks that a variable chooses reach processes that are started later as well.
+#[test]
+fn processes_that_start_others_on_two_hosts_by_each_network() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let built = build("tests/programs/spawn.c", &["-pthread"]);
+    let program = scratch("prterun-networks").join("spawn");
+    std::fs::copy(built, &program).expect("copies");
+    for (variable, value) in [
+        ("WEFT_FABRIC", "tcp"),
+        ("WEFT_ENCRYPT", "1"),
+        ("WEFT_FABRIC", "ofi:tcp"),
+    ] {
+        if value.starts_with("ofi") && !has_libfabric() {
+            continue;
+        }
+        let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
+        start.args(["-x", &format!("{variable}={value}"), "-n", "4"]);
+        let ended = run(start.arg(&program), LIMIT);
+        let of = format!("{variable}={value}: {ended:?}");
+        assert_eq!(ended.code(), Some(0), "{of}");
+        assert!(ended.out.contains("spawn: ok with 4 ranks"), "{of}");
+        assert_eq!(processes_of(&program), [0; 0], "{of}");
     }
 }

@@ -154,7 +154,7 @@ fn a_deadlock_names_the_lines_of_the_program() {
     }
     let ended = job(2, "mpifort", "stuck.f90", &[]);
     assert_ne!(ended.code(), Some(0));
-    for said in ["deadlock", "MPI_Recv", "stuck.f90:8 (main program)"] {
+    for said in ["deadlock", "MPI_Recv", "stuck.f90:8 (stuck)"] {
         assert!(ended.err.contains(said), "{said}: {}", ended.err);
     }
 }
@@ -256,7 +256,7 @@ fn an_error_names_the_line_of_the_program() {
     }
     let ended = job(1, "mpifort", "wrong_rank.f90", &[]);
     assert_ne!(ended.code(), Some(0));
-    for said in ["MPI_Send", "77", "wrong_rank.f90:7 (main program)"] {
+    for said in ["MPI_Send", "77", "wrong_rank.f90:7 (wrong_rank)"] {
         assert!(ended.err.contains(said), "{said}: {}", ended.err);
     }
 }

@@ -5,7 +5,7 @@
 //! | gfortran | `MAIN__` | `__heat_MOD_exchange` | as C functions |
 //! | flang | `_QQmain` | `_QMheatPexchange` | `_QMheatFexchangePinner` |
 
-/// What stands for the main program, whose own name is in none of them.
+/// What stands for the main program, whose own name is in none of them. Debug information of gfortran has it.
 const MAIN: &str = "main program";
 
 /// The program's own name of a procedure, with the names of what it is part of before it: `heat::exchange`. `None` for what no

@@ -72,6 +72,7 @@ mod opening;
 mod outgoing;
 mod peers;
 pub mod portal;
+mod reaching;
 mod ring;
 mod sealed;
 mod session;
@@ -90,6 +91,7 @@ pub use endpoint::Tcp;
 pub use network::Kernel;
 pub use opening::Opening;
 pub use union::{LocalRanks, Remote, Union};
+pub use watching::Watching;
 
 #[cfg(test)]
 mod tests {

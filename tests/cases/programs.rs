@@ -580,6 +580,26 @@ fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
     }
 }
 
+/// The connection is made by whoever looks while the sender makes no call.
+#[test]
+fn a_first_message_is_received_while_its_sender_is_outside_of_mpi() {
+    let program = build("tests/programs/first_message.c", &[]);
+    let folder = Folder::new("first-message");
+    for (index, options) in [&[][..], &["--encrypt"]].into_iter().enumerate() {
+        for sender in ["0", "1"] {
+            let fifo = format!("{}/{index}-{sender}", folder.name());
+            let made = Command::new("mkfifo").arg(&fifo).status();
+            assert!(made.is_ok_and(|made| made.success()), "{fifo}");
+            let mut command = tool("mpiexec");
+            command.args(["--fabric", "tcp", "-n", "2"]).args(options);
+            command.arg(&program).args([sender, &fifo]);
+            let ended = run(&mut command, Duration::from_secs(60));
+            ended.expect_success();
+            assert!(ended.out.contains("first_message: ok"), "{ended:?}");
+        }
+    }
+}
+
 /// Twenty thousand large messages are under way before one is received, and hold nobody else up.
 #[test]
 fn there_is_no_limit_to_large_messages_under_way() {

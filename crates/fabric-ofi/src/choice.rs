@@ -15,6 +15,7 @@ use weft_fabric_tcp::Listen;
 use crate::libfabric::infos::{Description, usable};
 use crate::libfabric::library::{Library, LibraryError};
 use crate::libfabric::mask::Mask;
+use crate::libfabric::wait::Wanted;
 use crate::wire::HEADER;
 
 /// Providers for networks of their own, the better ones first.
@@ -57,9 +58,15 @@ fn base(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
 }
 
-/// Whether a provider's descriptor tells of all news.
-pub(crate) fn tells_of_news(provider: &str) -> bool {
-    !DEAF.contains(&base(provider))
+/// What a provider is to have somebody sleep on.
+pub(crate) fn sleeps_on(provider: &str) -> Wanted {
+    if DEAF.contains(&base(provider)) {
+        Wanted::Nothing
+    } else if SOFTWARE.contains(&provider) {
+        Wanted::Own
+    } else {
+        Wanted::Set
+    }
 }
 
 /// Largest data part of a message over a provider. Over streams of the kernel, what is quicker copied into a message than asked

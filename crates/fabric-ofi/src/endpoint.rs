@@ -14,12 +14,14 @@
 //!   transfers   bytes that are moved by portal, on both sides
 //!   members     who is lost, and whose number another process has
 //!   parting     how a rank leaves
+//!   sleeping    when one may sleep, and what wakes it
 //! ```
 
 mod face;
 mod members;
 mod messages;
 mod parting;
+mod sleeping;
 mod transfers;
 
 use std::collections::VecDeque;
@@ -28,7 +30,7 @@ use std::sync::Arc;
 use weft_fabric::{FabricError, Peer, Result, SignalTable, Sink};
 use weft_fabric_tcp::loopback::Loopback;
 use weft_fabric_tcp::portal::Portal;
-use weft_fabric_tcp::{NetworkBell, Tcp};
+use weft_fabric_tcp::{NetworkBell, Tcp, Watching};
 
 use crate::asked::Asked;
 use crate::choice::largest_data;
@@ -60,6 +62,8 @@ pub struct Ofi {
     bell: Arc<NetworkBell>,
     /// Nothing has come since the provider said that one may sleep.
     may_sleep: bool,
+    /// Whether the provider's descriptors stand in the bell's set.
+    watching: Watching,
     liveness: Option<Liveness>,
     later: Later,
     route: &'static str,
@@ -73,6 +77,7 @@ impl Ofi {
     pub(crate) fn over(mail: Mail, bell: Arc<NetworkBell>, provider: &str) -> Self {
         // Before the first look nobody sleeps.
         bell.is_due_at(0);
+        let is_own = mail.device.has_own_descriptors();
         Self {
             mail,
             portal: Portal::default(),
@@ -85,6 +90,7 @@ impl Ofi {
             unposted: Vec::new(),
             bell,
             may_sleep: false,
+            watching: Watching::new(is_own),
             liveness: None,
             later: Later::default(),
             route: face::route(provider),
@@ -156,31 +162,6 @@ impl Ofi {
         }
         self.prepare_sleep(found);
         found
-    }
-
-    /// Says how long one may sleep after this look.
-    #[inline]
-    fn prepare_sleep(&mut self, found: usize) {
-        if self.mail.take_full() {
-            self.bell.sleep_shortly();
-        }
-        if found == 0 && self.bell.take_prepared() {
-            let may = self.arrived.is_empty()
-                && match self.mail.device.descriptor() {
-                    Some(_) => self.mail.device.may_sleep(),
-                    // Nothing tells of news: a moment, then another look.
-                    None => {
-                        self.bell.sleep_shortly();
-                        true
-                    }
-                };
-            let rest = self.liveness.as_ref().map_or(u64::MAX, Liveness::due);
-            self.bell.is_due_at(if may { rest } else { 0 });
-            self.may_sleep = may;
-        } else if self.may_sleep && found > 0 {
-            self.bell.is_due_at(0);
-            self.may_sleep = false;
-        }
     }
 
     /// Gives buffers back to the provider, as far as it has room for them.

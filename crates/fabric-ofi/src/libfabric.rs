@@ -10,6 +10,7 @@
 //!     objects      … what the library has opened for it
 //!     slots        … buffers and contexts of what is under way
 //!     completions  … what the queue has told of
+//!     wait         … what it has somebody sleep on
 //!     registration … memory that the network card may reach
 //!     mask         … what of it is left unused
 //!   bounce         memory that a transfer reads into first
@@ -27,3 +28,4 @@ mod numbers;
 mod objects;
 pub mod registration;
 pub mod slots;
+pub mod wait;

@@ -7,7 +7,7 @@ use weft_fabric_tcp::NetworkBell;
 use weft_secure::Key;
 
 use crate::card::Card;
-use crate::choice::{Extent, choose, largest_data, tells_of_news};
+use crate::choice::{Extent, choose, largest_data, sleeps_on};
 use crate::endpoint::Ofi;
 use crate::libfabric::device::Device;
 use crate::libfabric::mask::Mask;
@@ -85,7 +85,7 @@ impl Opening {
                 buffer,
                 peers: config.peers as usize,
             };
-            let device = Device::open(description, slots, tells_of_news(&provider), mask)?;
+            let device = Device::open(description, slots, sleeps_on(&provider), mask)?;
             let drawn = weft_sys::random::bytes().map_err(|error| format!("no number: {error}"))?;
             let card = Card {
                 provider,
@@ -147,7 +147,7 @@ impl Opening {
         };
         let refused = |error| system(format!("no descriptor to sleep on: {error}"));
         let bell = NetworkBell::new(load).map_err(refused)?;
-        if let Some(descriptor) = device.descriptor() {
+        for descriptor in device.descriptors() {
             bell.watch_descriptor(&descriptor).map_err(refused)?;
         }
         let peers = cards.len();

@@ -10,12 +10,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel, Ordering, Woken};
-use weft_fabric::{Bell, Load, Ticket};
+use weft_fabric::{Bell, Load, Reaching, Ticket};
 use weft_sys::clock;
 use weft_sys::event::EventFd;
 use weft_sys::readiness::{ReadinessSet, Trigger};
 
 use crate::network::{EventSource, Poller, Readiness};
+use crate::reaching::ReachingWord;
 
 const MODE: FenceMode = FenceMode::Symmetric;
 
@@ -47,6 +48,7 @@ pub struct NetworkBell {
     door: Doorbell,
     kernel: Sleeper,
     load: Load,
+    reaching: ReachingWord,
 }
 
 #[derive(Debug)]
@@ -88,6 +90,7 @@ impl NetworkBell {
                 deaf: AtomicBool::new(false),
             },
             load,
+            reaching: ReachingWord::default(),
         };
         let kernel = &bell.kernel;
         let token = EventSource::Bell.token();
@@ -138,6 +141,19 @@ impl NetworkBell {
         self.kernel
             .set
             .register(descriptor, token, Trigger::Readable)
+    }
+
+    /// Watches one of those no more. It stays open.
+    pub fn unwatch_descriptor(&self, descriptor: &impl AsFd) {
+        // Fails only if it is not watched.
+        let _ = self.kernel.set.deregister(descriptor);
+    }
+
+    /// Whether somebody has said that it is about to sleep, and not that it is awake.
+    #[inline]
+    #[must_use]
+    pub fn has_sleepers(&self) -> bool {
+        self.kernel.announced.load(Ordering::Relaxed) > 0
     }
 
     /// Whether somebody was about to sleep since this was last asked, as [`Poller::take_prepared`].
@@ -193,8 +209,7 @@ impl Poller<OwnedFd> for NetworkBell {
     }
 
     fn unwatch(&self, stream: &OwnedFd) {
-        // Fails only if it is not watched.
-        let _ = self.kernel.set.deregister(stream);
+        self.unwatch_descriptor(stream);
     }
 
     fn poll(&self, mut report: impl FnMut(Readiness)) {
@@ -231,7 +246,16 @@ impl Poller<OwnedFd> for NetworkBell {
 
     #[inline]
     fn has_sleepers(&self) -> bool {
-        self.kernel.announced.load(Ordering::Relaxed) > 0
+        NetworkBell::has_sleepers(self)
+    }
+
+    fn set_reaching(&self, under_way: bool) {
+        self.reaching.set(under_way);
+    }
+
+    #[inline]
+    fn note_reached_for(&self) {
+        self.reaching.note_look();
     }
 
     fn set_deaf(&self, deaf: bool) {
@@ -321,6 +345,14 @@ impl Bell for NetworkBell {
 
     fn load(&self) -> Load {
         self.load
+    }
+
+    fn reaching(&self) -> Reaching {
+        self.reaching.ask(self.has_sleepers())
+    }
+
+    fn when_reaching(&self, call: Box<dyn Fn() + Send + Sync>) {
+        self.reaching.when_it_begins(call);
     }
 
     fn yield_core(&self) -> bool {

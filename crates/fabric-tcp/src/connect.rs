@@ -172,6 +172,7 @@ impl<N: Network> Connector<N> {
     /// Dials nobody any more.
     pub fn stop_dialling(&mut self) {
         self.dials.clear();
+        self.bell.set_reaching(false);
     }
 
     /// Lets a number decide which connection goes when too many have not proved the key.
@@ -337,6 +338,7 @@ impl<N: Network> Connector<N> {
     /// A peer is lost.
     pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.dials.end(peer);
+        self.bell.set_reaching(!self.dials.is_empty());
         peers.lose(peer, reason);
     }
 
@@ -676,7 +678,7 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// Tells the bell when the next [`Self::tick`] is due.
+    /// Tells the bell when the next [`Self::tick`] is due, and whether anybody is dialled.
     fn set_due(&mut self) {
         let now = self.network.now();
         let due = self
@@ -687,6 +689,7 @@ impl<N: Network> Connector<N> {
             .min();
         self.due = due.unwrap_or(u64::MAX);
         self.bell.set_due(self.due);
+        self.bell.set_reaching(!self.dials.is_empty());
     }
 }
 

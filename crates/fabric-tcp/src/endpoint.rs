@@ -239,6 +239,9 @@ impl<N: Network> Tcp<N> {
         if ask {
             found += self.look_at_ready(sink, share);
         }
+        if unsettled {
+            self.bell.note_reached_for();
+        }
         if unsettled || (ask && !self.connector.is_quiet()) {
             self.connector.tick(&mut self.peers);
         }

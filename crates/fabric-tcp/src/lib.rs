@@ -29,6 +29,7 @@
 //! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
 //! | `watching` | when connections are watched for a sleeper, and when they are not |
+//! | `reaching` | that connections are being made, for who looks on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `abroad` | the fabric of a job with processes of other jobs beside it |
 //! | `simulated` | tests: all of this over a network that a seed decides |
@@ -72,6 +73,7 @@ mod opening;
 mod outgoing;
 mod peers;
 pub mod portal;
+mod reaching;
 mod ring;
 mod sealed;
 mod session;
@@ -90,6 +92,7 @@ pub use endpoint::Tcp;
 pub use network::Kernel;
 pub use opening::Opening;
 pub use union::{LocalRanks, Remote, Union};
+pub use watching::Watching;
 
 #[cfg(test)]
 mod tests {

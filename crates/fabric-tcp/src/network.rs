@@ -115,6 +115,12 @@ pub trait Poller<S>: Bell {
     /// Whether somebody has said that it is about to sleep, and not that it is awake.
     fn has_sleepers(&self) -> bool;
 
+    /// Connections to peers are under way, or none is any more.
+    fn set_reaching(&self, under_way: bool);
+
+    /// Connections that are under way are looked after.
+    fn note_reached_for(&self);
+
     /// Not everything that comes makes something ready from now on: nobody sleeps. Or all does.
     fn set_deaf(&self, deaf: bool);
 }

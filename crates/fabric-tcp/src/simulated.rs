@@ -171,6 +171,11 @@ impl Poller<SimulatedStream> for Simulated {
         self.world().has_sleepers(self.node)
     }
 
+    /// Everybody looks all the time.
+    fn set_reaching(&self, _: bool) {}
+
+    fn note_reached_for(&self) {}
+
     /// Whoever sleeps here has looked before.
     fn set_deaf(&self, _: bool) {}
 }

@@ -533,6 +533,8 @@ impl Bell for UnionBell {
     forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, absences,
         tell_absence);
 
+    forward_bell!(self => self.remote; reaching, when_reaching);
+
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();
         // The look that follows must see the network, too.

@@ -104,7 +104,7 @@ struct FaultyBell {
 
 impl Bell for FaultyBell {
     forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
-        polls_per_clock_read, inquiry, absences, tell_absence);
+        polls_per_clock_read, inquiry, absences, tell_absence, reaching, when_reaching);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         if self.wake_due.swap(false, Ordering::Relaxed) {

@@ -310,6 +310,19 @@ macro_rules! forward_bell {
             $to.tell_absence(world);
         }
     };
+    ($this:ident => $to:expr; reaching) => {
+        fn reaching(&$this) -> $crate::Reaching {
+            $to.reaching()
+        }
+    };
+    ($this:ident => $to:expr; when_reaching) => {
+        fn when_reaching(
+            &$this,
+            call: ::std::boxed::Box<dyn ::core::ops::Fn() + ::core::marker::Send + ::core::marker::Sync>,
+        ) {
+            $to.when_reaching(call);
+        }
+    };
     ($this:ident => $to:expr; inquiry) => {
         fn inquiry(&$this) -> u32 {
             $to.inquiry()

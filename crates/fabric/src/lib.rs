@@ -40,6 +40,7 @@ mod forward;
 pub mod grants;
 mod guest;
 mod membership;
+mod reaching;
 pub mod shared;
 mod signals;
 pub mod trace;
@@ -54,6 +55,7 @@ pub use absences::Absences;
 pub use deaf::Deaf;
 pub use guest::{GUEST_KEY, GUEST_OPERATION, Guest};
 pub use membership::Membership;
+pub use reaching::Reaching;
 pub use shared::{SharedBlock, SharedKey};
 pub use signals::SignalTable;
 pub use traffic::{LinkTraffic, Traffic};
@@ -564,6 +566,16 @@ pub trait Bell: Send + Sync {
     /// Tells the members of this host that one of this world is absent.
     fn tell_absence(&self, world: u32) {
         let _ = world;
+    }
+    /// Whether this member is making connections. What it has sent to those whom it is reaching leaves only by its own
+    /// looks, so somebody has to look for a member that makes no call. To be asked by one thread, which needs no lock for it.
+    fn reaching(&self) -> Reaching {
+        Reaching::Nobody
+    }
+    /// Has somebody called whenever this member begins to make connections and was making none; who has said so first. It is called by
+    /// who has the endpoint, so it must not ask for that.
+    fn when_reaching(&self, call: Box<dyn Fn() + Send + Sync>) {
+        drop(call);
     }
     /// From now on, whoever rings this bell rings that of this channel of the same member as well; `None`: no other. For who
     /// sleeps there and waits for news of this channel too: it says so before it [prepares](Self::prepare) here.

@@ -22,6 +22,7 @@ pub mod error;
 mod exposed;
 pub mod extras;
 pub mod group;
+mod helper;
 pub mod info;
 pub mod io;
 pub mod left_over;

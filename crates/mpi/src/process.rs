@@ -15,8 +15,8 @@ use crate::engine::{
 };
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
+use crate::helper::HelperSlot;
 use crate::marks::Marker;
-use crate::rma::HelperSlot;
 use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
 
@@ -58,7 +58,7 @@ pub struct Process {
     /// Made at first use; they keep the process, until it [lets go](Process::release) of them.
     world: Mutex<Option<Arc<Comm>>>,
     itself: Mutex<Option<Arc<Comm>>>,
-    /// Looks into the engine for windows that need it.
+    /// Looks into the engine for who needs that while this rank makes no call.
     pub(crate) helper: HelperSlot,
     /// What was stored into the memory of windows.
     pub(crate) stores: Arc<StoresInFlight>,
@@ -94,7 +94,7 @@ impl Process {
         let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
         let channels = fabric.channels().clamp(1, MOST_CHANNELS);
         let engines = Engines::new(fabric, first);
-        Arc::new(Self {
+        let process = Arc::new(Self {
             shared: Arc::clone(engines.first()),
             engines,
             channels,
@@ -109,15 +109,22 @@ impl Process {
             connections: Connections::new(world > 0),
             meetings: Meetings::default(),
             port_calls: AtomicU32::new(0),
+            helper: HelperSlot::new(Arc::clone(&bell)),
             bell,
             prepared: AtomicBool::new(false),
             is_incomplete: AtomicBool::new(false),
             contexts: AtomicU32::new(comm::first_number(peers, world)),
             world: Mutex::default(),
             itself: Mutex::default(),
-            helper: HelperSlot::default(),
             stores: Arc::default(),
-        })
+        });
+        let weak = Arc::downgrade(&process);
+        process.bell.when_reaching(Box::new(move || {
+            if let Some(process) = weak.upgrade() {
+                process.helper.reach(&process);
+            }
+        }));
+        process
     }
 
     /// Who this is.

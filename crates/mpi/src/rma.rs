@@ -23,7 +23,6 @@ mod dynamic;
 mod epoch;
 mod exchange;
 mod fence;
-mod helper;
 mod hints;
 mod passive;
 mod shared_lock;
@@ -49,7 +48,6 @@ pub use create::Allocation;
 pub use direct::TargetElement;
 pub use epoch::Assertion;
 use epoch::Epoch;
-pub(crate) use helper::HelperSlot;
 use target::Target;
 
 /// Such calls take some tens of nanoseconds, a look a little longer.

@@ -2,7 +2,7 @@
 //! stand ready for what arrives and for what leaves.
 //!
 //! Each slot lends the provider a context with its operation, which the completion names. One thread calls at a time (`&mut self`);
-//! where to sleep is a descriptor that anybody may watch.
+//! where to sleep are descriptors that anybody may watch.
 //!
 //! # Memory
 //! Buffers belong to the provider from the call that posts them until their completion; the slots say whose they are. Memory of
@@ -11,7 +11,7 @@
 
 mod remote;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::os::fd::BorrowedFd;
 use std::ptr;
 
@@ -27,6 +27,7 @@ use super::numbers::{EAGAIN, ORDER_SEND_AFTER_WRITE, RMA};
 use super::objects::{Objects, Room};
 use super::registration::{Access, Registration, RegistrationRules};
 use super::slots::{Slot, SlotTable, Slots};
+use super::wait::{WaitObject, Wanted};
 
 /// Longest address of an endpoint.
 const ADDRESS: usize = 256;
@@ -81,7 +82,7 @@ pub struct Device {
     ordered_writes: bool,
     largest: usize,
     remote_access: bool,
-    wait: Option<c_int>,
+    wait: WaitObject,
     completions: Completions,
     _description: Description,
 }
@@ -91,21 +92,21 @@ pub struct Device {
 unsafe impl Send for Device {}
 
 impl Device {
-    /// Opens an endpoint, with a descriptor to sleep on if `sleeps` and the provider has one.
+    /// Opens an endpoint, with descriptors to sleep on as far as the provider has what is wanted.
     ///
     /// # Errors
     /// What the provider refuses, as a sentence.
     pub fn open(
         description: Description,
         slots: Slots,
-        sleeps: bool,
+        wanted: Wanted,
         mask: Mask,
     ) -> Result<Self, String> {
         let room = Room {
             peers: slots.peers,
             completions: slots.all() * 2,
         };
-        let (objects, wait) = dispositions::kept(|| Objects::open(&description, room, sleeps))?;
+        let (objects, wait) = dispositions::kept(|| Objects::open(&description, room, wanted))?;
         let info = description.info();
         // SAFETY: every description has its attributes.
         let (domain, transmit, endpoint) =
@@ -201,16 +202,38 @@ impl Device {
         }
     }
 
-    /// The descriptor that is readable when something is to be read, if the provider has one.
-    pub fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        // SAFETY: it belongs to the queue, which lives as long as `self`.
-        self.wait
-            .map(|descriptor| unsafe { BorrowedFd::borrow_raw(descriptor) })
+    /// The descriptors that are readable when something is to be read, if the provider has any.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        // SAFETY: they belong to the queue, which lives as long as `self`.
+        unsafe { self.wait.descriptors() }
     }
 
-    /// Whether it is safe to sleep on the descriptor now: nothing has come that it would not tell of.
+    /// Whether it has any.
+    #[inline]
+    pub fn has_descriptors(&self) -> bool {
+        self.wait.is_some()
+    }
+
+    /// Whether they stand in no set of the provider's, so that watching them is what a message pays for.
+    pub fn has_own_descriptors(&self) -> bool {
+        self.wait.is_own()
+    }
+
+    /// Whether the descriptors are others by now than those that are [told of](Self::descriptors).
+    pub fn are_descriptors_stale(&self) -> bool {
+        // SAFETY: the queue is open, and that of the wait object.
+        unsafe { self.wait.is_stale(self.objects.queue) }
+    }
+
+    /// Learns which ones they are by now.
+    pub fn renew_descriptors(&mut self) {
+        // SAFETY: as above.
+        unsafe { self.wait.renew(self.objects.queue) };
+    }
+
+    /// Whether it is safe to sleep on the descriptors now: nothing has come that it would not tell of.
     pub fn may_sleep(&mut self) -> bool {
-        if self.wait.is_none() || !self.completions.are_taken() {
+        if !self.wait.is_some() || !self.completions.are_taken() {
             return false;
         }
         let fabric = self.objects.fabric;

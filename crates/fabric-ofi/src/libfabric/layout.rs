@@ -193,11 +193,21 @@ pub struct CqOps {
     pub read: unsafe extern "C" fn(*mut FidCq, *mut CqEntry, usize) -> isize,
     readfrom: *const c_void,
     pub readerr: unsafe extern "C" fn(*mut FidCq, *mut CqErrEntry, u64) -> isize,
-    sread: *const c_void,
+    pub sread: unsafe extern "C" fn(*mut FidCq, *mut CqEntry, usize, *const c_void, c_int) -> isize,
     sreadfrom: *const c_void,
     signal: *const c_void,
     pub strerror:
         unsafe extern "C" fn(*mut FidCq, c_int, *const c_void, *mut c_char, usize) -> *const c_char,
+}
+
+/// Descriptors to sleep on, of a queue with [`WAIT_POLLFD`](super::numbers::WAIT_POLLFD).
+#[repr(C)]
+pub struct WaitDescriptors {
+    /// Another one when they have changed.
+    pub change_index: u64,
+    /// For how many there is room; how many there are.
+    pub count: usize,
+    pub descriptors: *mut libc::pollfd,
 }
 
 /// A completion in the format [`CQ_FORMAT_MSG`](super::numbers::CQ_FORMAT_MSG).
@@ -358,6 +368,8 @@ mod tests {
         assert_eq!(offset_of!(MrOps, reg), 8);
         assert_eq!(offset_of!(AvOps, insert), 8);
         assert_eq!(offset_of!(CqOps, readerr), 24);
+        assert_eq!(offset_of!(CqOps, sread), 32);
+        assert_eq!(size_of::<WaitDescriptors>(), 24);
         assert_eq!(offset_of!(CqOps, strerror), 56);
         assert_eq!(offset_of!(CmOps, getname), 16);
         assert_eq!(offset_of!(MsgOps, send), 32);

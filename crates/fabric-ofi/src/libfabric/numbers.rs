@@ -40,6 +40,7 @@ pub const THREAD_DOMAIN: c_int = 3;
 pub const RM_ENABLED: c_int = 2;
 pub const WAIT_NONE: c_int = 0;
 pub const WAIT_FD: c_int = 3;
+pub const WAIT_POLLFD: c_int = 6;
 pub const CQ_FORMAT_MSG: c_int = 2;
 pub const ADDRESS_SOCKADDR_IN: u32 = 2;
 pub const ADDRESS_SOCKADDR_IN6: u32 = 3;

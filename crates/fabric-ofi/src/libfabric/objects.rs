@@ -13,7 +13,8 @@ use super::layout::{
     AvAttr, AvOps, CmOps, CqAttr, CqOps, DomainOps, FabricOps, Fid, FidAv, FidCq, FidDomain, FidEp,
     FidFabric, MrOps, MsgOps, RmaOps,
 };
-use super::numbers::{CQ_FORMAT_MSG, ENABLE, GETWAIT, RECEIVE, RMA, TRANSMIT, WAIT_FD, WAIT_NONE};
+use super::numbers::{CQ_FORMAT_MSG, ENABLE, RECEIVE, RMA, TRANSMIT, WAIT_NONE};
+use super::wait::{WaitObject, Wanted};
 
 /// What there must be room for.
 #[derive(Clone, Copy, Debug)]
@@ -34,15 +35,31 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// Opens them; also answers a descriptor to sleep on, if that is wanted and the provider has one.
+    /// Opens them; also answers what to sleep on, as far as the provider has what is wanted.
     ///
     /// # Errors
     /// What the provider refuses, as a sentence.
     pub fn open(
         description: &Description,
         room: Room,
-        sleeps: bool,
-    ) -> Result<(Self, Option<c_int>), String> {
+        wanted: Wanted,
+    ) -> Result<(Self, WaitObject), String> {
+        match Self::open_with(description, room, wanted)? {
+            (objects, Some(wait)) => Ok((objects, wait)),
+            (objects, None) => {
+                drop(objects);
+                let (objects, wait) = Self::open_with(description, room, Wanted::Set)?;
+                let wait = wait.ok_or("libfabric has no descriptor to sleep on")?;
+                Ok((objects, wait))
+            }
+        }
+    }
+
+    fn open_with(
+        description: &Description,
+        room: Room,
+        wanted: Wanted,
+    ) -> Result<(Self, Option<WaitObject>), String> {
         let library = description.library();
         let provider = description.provider();
         let check = |what: &str, answer: c_int| match answer {
@@ -60,7 +77,8 @@ impl Objects {
             domain: ptr::null_mut(),
             fabric: ptr::null_mut(),
         };
-        let mut wait = sleeps.then_some(0);
+        let mut kind = WAIT_NONE;
+        let wait;
         // SAFETY: the description was made by the library and has its attributes; each object is used after it was opened,
         // by the functions of its own table, as libfabric's manual says (fi_fabric, fi_domain, fi_cq, fi_av, fi_endpoint).
         unsafe {
@@ -100,21 +118,22 @@ impl Objects {
                 size: room.completions,
                 flags: 0,
                 format: CQ_FORMAT_MSG,
-                wait_obj: if sleeps { WAIT_FD } else { WAIT_NONE },
+                wait_obj: WAIT_NONE,
                 signaling_vector: 0,
                 wait_cond: 0,
                 wait_set: ptr::null_mut(),
             };
             let open = (*(*domain).ops).cq_open;
             let queue = &raw mut objects.queue;
-            if open(domain, &raw mut attributes, queue, ptr::null_mut()) != 0 {
-                attributes.wait_obj = WAIT_NONE;
-                wait = None;
-                check(
-                    "a completion queue",
-                    open(domain, &raw mut attributes, queue, ptr::null_mut()),
-                )?;
+            let mut answer = 0;
+            for wanted in wanted.kinds() {
+                (kind, attributes.wait_obj) = (*wanted, *wanted);
+                answer = open(domain, &raw mut attributes, queue, ptr::null_mut());
+                if answer == 0 {
+                    break;
+                }
             }
+            check("a completion queue", answer)?;
             check(
                 "an endpoint",
                 ((*(*domain).ops).endpoint)(
@@ -146,14 +165,7 @@ impl Objects {
                 "to enable the endpoint",
                 ((*(*endpoint).ops).control)(endpoint, ENABLE, ptr::null_mut()),
             )?;
-            if let Some(descriptor) = &mut wait {
-                let queue = objects.queue.cast::<Fid>();
-                let asked: *mut c_int = descriptor;
-                let answer = ((*(*queue).ops).control)(queue, GETWAIT, asked.cast());
-                if answer != 0 {
-                    wait = None;
-                }
-            }
+            wait = WaitObject::of(objects.queue, kind);
         }
         Ok((objects, wait))
     }

@@ -84,7 +84,7 @@ impl SupervisedBell {
 
 impl Bell for SupervisedBell {
     forward_bell!(self => self.inner; prepare, cancel, ring, load, yield_core, shares_core, change_core,
-        polls_per_clock_read);
+        polls_per_clock_read, reaching, when_reaching);
 
     fn wait(&self, ticket: Ticket, limit: Option<Duration>) {
         self.watch();

@@ -260,3 +260,27 @@ fn an_error_names_the_line_of_the_program() {
         assert!(ended.err.contains(said), "{said}: {}", ended.err);
     }
 }
+
+/// Entry points that look at a communicator first leave it to the call of the program to say that it is none, once.
+#[test]
+fn what_is_no_communicator_is_told_by_the_call() {
+    if !is_there() {
+        return;
+    }
+    for (call, name) in [
+        ("spawn", "MPI_Comm_spawn"),
+        ("multiple", "MPI_Comm_spawn_multiple"),
+        ("alltoallw", "MPI_Alltoallw"),
+        ("neighbor", "MPI_Neighbor_alltoallw"),
+    ] {
+        let ended = job(1, "mpifort", "wrong_comm.f90", &[call]);
+        assert_ne!(ended.code(), Some(0), "{call}");
+        for said in [name, "MPI_COMM_NULL", "wrong_comm.f90:"] {
+            assert!(ended.err.contains(said), "{call}: {said}: {}", ended.err);
+        }
+        let handled = job(1, "mpifort", "wrong_comm.f90", &[call, "returns"]);
+        handled.expect_success();
+        let said = "errors 1";
+        assert!(handled.out.contains(said), "{call}: {}", handled.out);
+    }
+}

@@ -461,6 +461,13 @@ fn stores_and_loads_of_two_ranks_are_in_order() {
     passes("store_order", &[2], &[]);
 }
 
+/// Those who share a lock and those who have it alone find the same in all words, whichever way they take it.
+#[test]
+fn locks_of_windows_are_shared_or_had_alone() {
+    passes("window_locks", &[1, 2, 3], &[]);
+    passes("window_locks", &[2, 3], &["threads"]);
+}
+
 #[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
@@ -544,7 +551,7 @@ fn a_death_that_is_reported_ends_nobody_else() {
 #[test]
 fn a_window_whose_member_dies_holds_nobody_up() {
     let program = build("tests/programs/window_death.c", &[]);
-    for allocated in ["0", "1"] {
+    for allocated in ["0", "1", "2"] {
         for fabric in [&[][..], &["--fabric", "tcp"]] {
             let mut command = tool("mpiexec");
             command.args(["--on-death=report", "--timeout=30", "-n", "3"]);

@@ -1,5 +1,5 @@
 /* The last of three ranks dies with the lock of rank 0's memory: whoever waits for the lock, or uses its memory, is told, in windows
- * that Weft has allocated and in those of the program's own memory. */
+ * that Weft has allocated and in those of the program's own memory. With 2, which are allocated as well, it dies sharing the locks. */
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,8 +19,9 @@ int main(int argc, char **argv) {
     MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (rank == 2) {
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, win);
-        MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 2, 0, win);
+        const int kind = allocated == 2 ? MPI_LOCK_SHARED : MPI_LOCK_EXCLUSIVE;
+        MPI_Win_lock(kind, 0, 0, win);
+        MPI_Win_lock(kind, 2, 0, win);
         MPI_Barrier(MPI_COMM_WORLD);
         usleep(20000);
         kill(getpid(), SIGKILL);

@@ -1,17 +1,43 @@
-//! Numbers of processes that a collective call has to do with, where its arrays have no length of their own.
+//! What an entry point asks of a communicator for its own purposes: how many processes a collective call has to do with, where
+//! its arrays have no length of their own, and which rank this is.
+//!
+//! What is no communicator is not asked, so that the call of the program alone tells what is wrong with it.
 
 use std::ffi::c_int;
+use std::sync::OnceLock;
 
 use crate::generated::c;
 use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
 
+/// Whether a handle is that of a communicator. Of a library below that does not say, each is taken for one.
+fn is_communicator(comm: usize) -> bool {
+    type Ask = unsafe extern "C" fn(usize) -> c_int;
+    static ASK: OnceLock<Option<Ask>> = OnceLock::new();
+    let ask = ASK.get_or_init(|| {
+        // SAFETY: the name ends with a zero.
+        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"weft_is_communicator".as_ptr()) };
+        // SAFETY: that is what the function of this name is; none is null.
+        unsafe { std::mem::transmute::<*mut libc::c_void, Option<Ask>>(found) }
+    });
+    // SAFETY: it looks at the number alone.
+    ask.is_none_or(|ask| unsafe { ask(comm) } != 0)
+}
+
+/// The rank of this process, if it has one in what should be a communicator.
+pub fn rank(comm: usize) -> Option<c_int> {
+    let mut rank = -1;
+    // SAFETY: the address is that of a variable.
+    let known = is_communicator(comm) && unsafe { c::MPI_Comm_rank(comm, &raw mut rank) == 0 };
+    known.then_some(rank)
+}
+
 /// How many processes a collective call on a communicator sends to: members, or those of the other side.
 pub fn peers(comm: usize, none: bool) -> usize {
-    if none {
+    if none || !is_communicator(comm) {
         return 0;
     }
     let [mut inter, mut size] = [0; 2];
-    // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
+    // SAFETY: both are addresses of variables.
     unsafe {
         c::MPI_Comm_test_inter(comm, &raw mut inter);
         match inter {
@@ -41,6 +67,9 @@ fn neighbors(comm: usize) -> (usize, usize) {
         mut outgoing,
         mut weighted,
     ] = [0; 5];
+    if !is_communicator(comm) {
+        return (0, 0);
+    }
     // SAFETY: all are addresses of variables.
     unsafe {
         c::MPI_Topo_test(comm, &raw mut topology);

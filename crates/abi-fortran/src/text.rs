@@ -107,20 +107,3 @@ pub unsafe fn give(code: c_int, room: &[u8], at: *mut c_char, length: usize) {
         at.cast::<u8>().add(given).write_bytes(b' ', length - given);
     }
 }
-
-/// Texts that end with a blank one, each `length` letters long, from one place of an array to another `stride` of them further.
-///
-/// # Safety
-/// The array has them.
-#[expect(dead_code, reason = "for MPI_Comm_spawn, which is not written yet")]
-pub unsafe fn list(at: *const c_char, length: usize, stride: usize) -> Vec<Text> {
-    let mut found = Vec::new();
-    loop {
-        // SAFETY: as this function demands: a blank text comes before the end.
-        let text = unsafe { Text::new(at.add(found.len() * stride * length), length) };
-        if text.is_empty() || length == 0 {
-            return found;
-        }
-        found.push(text);
-    }
-}

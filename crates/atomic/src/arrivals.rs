@@ -28,7 +28,7 @@
 //! Stamps of others may hold anything. One that is too large makes its owner's data count as written when they are not;
 //! they are as little trusted as the stamp.
 
-use crate::{AtomicU64, Ordering, fence};
+use crate::{AtomicU64, FenceMode, Ordering};
 
 /// Epochs that may be under way at a time. At most so many a member is ahead of another.
 #[cfg(not(loom))]
@@ -169,7 +169,7 @@ impl Arrivals {
     /// After arriving, before a look at who else has that is to find out who is the last.
     #[inline]
     pub fn fence(&self) {
-        fence(Ordering::SeqCst);
+        FenceMode::Symmetric.light();
     }
 
     /// Whether a member has arrived at this epoch.

@@ -11,6 +11,7 @@
 //!   table     objects by index and generation, read without a lock
 //!   arrivals  who of a group has come how far, with something to tell
 //!   admission what others use until its owner takes it back: who is inside, and what becomes of them
+//!   reader_bias    who shares a lock leaves its word alone until somebody wants it alone
 //!   stores    what a process has stored and its processor may still keep from others
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
@@ -38,6 +39,7 @@ pub mod fault_points;
 pub mod fence;
 pub mod kernel;
 pub mod lock;
+pub mod reader_bias;
 pub mod ring;
 pub mod stores;
 pub mod table;

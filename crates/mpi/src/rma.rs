@@ -17,6 +17,7 @@
 
 mod access;
 mod active;
+mod at_once;
 mod create;
 mod direct;
 mod dynamic;
@@ -30,7 +31,7 @@ mod target;
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, AtomicU32, Ordering, StoresInFlight};
+use weft_atomic::{AtomicBool, AtomicU32, FenceMode, Ordering, StoresInFlight};
 use weft_fabric::{Region, SharedKey, Token};
 use weft_sys::SharedMemory;
 
@@ -91,6 +92,10 @@ pub struct Window {
     epoch: Epoch,
     /// The lock words of all members, where all share memory.
     shared_locks: bool,
+    /// How all members fence between the flags and the words of those locks.
+    fences: FenceMode,
+    /// Where the flag of this rank is among them.
+    flag_at: usize,
     /// Elements are combined under their lock, many at a time, and not one by one.
     coarse: bool,
     /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.
@@ -192,7 +197,9 @@ impl Window {
     /// Tells the engine what was done without it.
     fn tell_counts(&self, engine: &mut Guard<'_>) {
         let direct = self.direct.load(Ordering::Relaxed);
-        let told = self.told.swap(direct, Ordering::Relaxed);
+        // The engine is the caller's, so that nobody else tells.
+        let told = self.told.load(Ordering::Relaxed);
+        self.told.store(direct, Ordering::Relaxed);
         engine.count_direct_operations(direct.wrapping_sub(told));
     }
 

@@ -6,6 +6,7 @@ use crate::also;
 use crate::data::{handle, int, store_handle, word};
 use crate::error::finish;
 use crate::generated::c;
+use crate::neighbors;
 use crate::sentinel;
 use crate::text::Text;
 
@@ -50,9 +51,8 @@ impl Arguments {
 /// # Safety
 /// The addresses are those of integers.
 unsafe fn is_root(root: *const c_int, comm: *const c_int) -> bool {
-    let mut rank = -1;
     // SAFETY: as this function demands.
-    unsafe { c::MPI_Comm_rank(handle(comm), &mut rank) == 0 && rank == int(root) }
+    unsafe { neighbors::rank(handle(comm)) == Some(int(root)) }
 }
 
 #[unsafe(no_mangle)]

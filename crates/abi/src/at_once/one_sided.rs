@@ -11,11 +11,12 @@ use std::ffi::{c_int, c_void};
 use weft_atomic::AtomicU64;
 use weft_mpi::datatype::Basic;
 use weft_mpi::op::Predefined;
-use weft_mpi::rma::{TargetElement, Window};
+use weft_mpi::rma::{LockKind, TargetElement, Window};
 use weft_sys::span::{Region, SHORT};
 
 use super::{LAST, MOST, bytes};
 use crate::check::{self, PAGE};
+use crate::generated::constants as k;
 use crate::{c, state};
 
 /// The window of a call.
@@ -301,6 +302,63 @@ pub unsafe fn compare_and_swap(
         basic,
     };
     window.compare_and_swap_at_once(&target, [&compare, &new, &result])
+}
+
+/// Whether the locks of an epoch need not be asked for; `None` for an assertion that is none of such an epoch.
+#[inline(always)]
+fn no_check(assert: c_int) -> Option<bool> {
+    match assert {
+        0 => Some(false),
+        k::MPI_MODE_NOCHECK => Some(true),
+        _ => None,
+    }
+}
+
+/// `MPI_Win_lock_all`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn win_lock_all(assert: c_int, win: c::Win) -> bool {
+    let Some(no_check) = no_check(assert) else {
+        return false;
+    };
+    window(win).is_some_and(|window| window.lock_all_at_once(no_check))
+}
+
+/// `MPI_Win_unlock_all`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn win_unlock_all(win: c::Win) -> bool {
+    window(win).is_some_and(Window::unlock_all_at_once)
+}
+
+/// `MPI_Win_lock`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn win_lock(lock_type: c_int, rank: c_int, assert: c_int, win: c::Win) -> bool {
+    let kind = match lock_type {
+        k::MPI_LOCK_SHARED => LockKind::Shared,
+        k::MPI_LOCK_EXCLUSIVE => LockKind::Exclusive,
+        _ => return false,
+    };
+    let (Some(no_check), Some(window)) = (no_check(assert), window(win)) else {
+        return false;
+    };
+    window.lock_at_once(kind, rank.cast_unsigned(), no_check)
+}
+
+/// `MPI_Win_unlock`.
+///
+/// # Safety
+/// As the head of the [module above](super) says.
+#[inline(always)]
+pub unsafe fn win_unlock(rank: c_int, win: c::Win) -> bool {
+    window(win).is_some_and(|window| window.unlock_at_once(rank.cast_unsigned()))
 }
 
 /// `MPI_Win_flush`.

@@ -22,6 +22,13 @@ pub fn find_communicator(handle: c::Comm) -> Option<&'static Arc<Comm>> {
     }
 }
 
+/// Whether a handle is that of a communicator, for the library of Fortran: it asks before it looks at a communicator for its own
+/// purposes, so that what is wrong with a handle is told by the call of the program alone. Not in any header.
+#[unsafe(no_mangle)]
+pub extern "C" fn weft_is_communicator(handle: c::Comm) -> c_int {
+    find_communicator(handle).is_some().into()
+}
+
 /// A communicator.
 #[inline]
 pub fn communicator(handle: c::Comm, name: &'static str) -> Checked<&'static Arc<Comm>> {

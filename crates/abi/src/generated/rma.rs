@@ -1537,27 +1537,50 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     assert: c_int,
     win: c::Win,
 ) -> c_int {
-    entry::run("MPI_Win_lock", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let win = check::window(win, "win")?;
-            calls::rma::win_lock(lock_type, rank, assert, win)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Win_lock(
+        lock_type: c_int,
+        rank: c_int,
+        assert: c_int,
+        win: c::Win,
+    ) -> c_int {
+        entry::run("MPI_Win_lock", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let win = check::window(win, "win")?;
+                calls::rma::win_lock(lock_type, rank, assert, win)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::win_lock(lock_type, rank, assert, win) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole_MPI_Win_lock(lock_type, rank, assert, win) }
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
-    entry::run("MPI_Win_lock_all", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let win = check::window(win, "win")?;
-            calls::rma::win_lock_all(assert, win)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
+        entry::run("MPI_Win_lock_all", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let win = check::window(win, "win")?;
+                calls::rma::win_lock_all(assert, win)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::win_lock_all(assert, win) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole_MPI_Win_lock_all(assert, win) }
 }
 alias!(MPI_Win_lock_all => PMPI_Win_lock_all);
 
@@ -1688,27 +1711,45 @@ alias!(MPI_Win_test => PMPI_Win_test);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
-    entry::run("MPI_Win_unlock", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let win = check::window(win, "win")?;
-            calls::rma::win_unlock(rank, win)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
+        entry::run("MPI_Win_unlock", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let win = check::window(win, "win")?;
+                calls::rma::win_unlock(rank, win)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::win_unlock(rank, win) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole_MPI_Win_unlock(rank, win) }
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c::Win) -> c_int {
-    entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
-        state::check_running()?;
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-        unsafe {
-            let win = check::window(win, "win")?;
-            calls::rma::win_unlock_all(win)
-        }
-    })
+    #[inline(never)]
+    unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
+        entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
+            state::check_running()?;
+            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+            unsafe {
+                let win = check::window(win, "win")?;
+                calls::rma::win_unlock_all(win)
+            }
+        })
+    }
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::win_unlock_all(win) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    // SAFETY: the same arguments.
+    unsafe { whole_MPI_Win_unlock_all(win) }
 }
 alias!(MPI_Win_unlock_all => PMPI_Win_unlock_all);
 

@@ -2,13 +2,15 @@
 //!
 //! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which loop copies them
 //! is chosen once for each nest by that size: pieces of up to 128 bytes are moved as one word, or as two that
-//! may overlap, of 1, 2, 4, … 64 bytes; larger ones by `memmove`. Both directions are the same loops with the
-//! sides exchanged.
+//! may overlap, of 1, 2, 4, … 64 bytes; larger ones by `memmove`. Two pieces of an element are moved in [one loop](pairs).
+//! Both directions are the same loops with the sides exchanged.
 //!
 //! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
 //! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
 //! the packed side every nest is asserted to end within the bytes that the caller promised there.
 #![allow(unsafe_code)]
+
+mod pairs;
 
 use std::ptr;
 use std::sync::Arc;
@@ -16,7 +18,9 @@ use std::sync::Arc;
 use weft_sys::span::{Region, SharedBytes};
 
 use super::Datatype;
+use super::layout::Piece;
 use super::walk::{Loop, Run, Spot, Times, Visit};
+use pairs::{Ends, Pairs};
 
 /// A way to move one piece.
 trait Move: Copy {
@@ -74,20 +78,22 @@ trait Pieces {
     unsafe fn each(&self, by: impl Move);
 }
 
-/// Moves pieces of `bytes` bytes.
+/// Moves pieces of `bytes` bytes, which are no more than [`pairs::LONGEST`] unless they may be `LONG`. Sizes that are a power of two, or thrice
+/// one, have a way of their own.
 ///
 /// # Safety
 /// As for [`Pieces::each`].
 #[inline]
-unsafe fn move_all(bytes: usize, pieces: &impl Pieces) {
+unsafe fn move_all<const LONG: bool>(bytes: usize, pieces: &impl Pieces) {
     // SAFETY: the promise of the caller; each way moves `bytes` bytes.
     unsafe {
         match bytes {
             0 => {}
             1 => pieces.each(One::<1>),
             2 => pieces.each(One::<2>),
-            3 => pieces.each(Two::<2>(1)),
+            3 => pieces.each(One::<3>),
             4 => pieces.each(One::<4>),
+            6 => pieces.each(One::<6>),
             5..=7 => pieces.each(Two::<4>(bytes - 4)),
             8 => pieces.each(One::<8>),
             12 => pieces.each(One::<12>),
@@ -99,8 +105,10 @@ unsafe fn move_all(bytes: usize, pieces: &impl Pieces) {
             48 => pieces.each(One::<48>),
             33..=63 => pieces.each(Two::<32>(bytes - 32)),
             64 => pieces.each(One::<64>),
+            96 => pieces.each(One::<96>),
             65..=128 => pieces.each(Two::<64>(bytes - 64)),
-            _ => pieces.each(Many(bytes)),
+            _ if LONG => pieces.each(Many(bytes)),
+            _ => unreachable!("a piece of {bytes} bytes, which is too long for a pair"),
         }
     }
 }
@@ -166,7 +174,7 @@ impl Nest {
             self.inner.count = 1;
         }
         // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
-        unsafe { move_all(bytes, &self) };
+        unsafe { move_all::<true>(bytes, &self) };
     }
 }
 
@@ -260,6 +268,12 @@ fn copying(of: Loop) -> Strides {
     }
 }
 
+/// Whether these go in one loop.
+#[inline]
+fn are_paired(runs: &[Run; 2]) -> bool {
+    runs.iter().all(|run| run.bytes <= pairs::LONGEST)
+}
+
 impl Visit for Packing {
     #[inline]
     fn run(&mut self, run: &Run) {
@@ -285,7 +299,28 @@ impl Visit for Packing {
             bytes,
         };
         // SAFETY: as in `run`.
-        unsafe { move_all(bytes, &list) };
+        unsafe { move_all::<true>(bytes, &list) };
+    }
+
+    #[inline]
+    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
+        let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
+        if !are_paired(&runs) {
+            return runs.iter().for_each(|run| self.run(run));
+        }
+        assert!(runs.iter().all(|run| run.end() <= self.length));
+        let ends = |run: &Run| Ends {
+            from: self.elements.wrapping_offset(run.first.offset),
+            to: self.packed.wrapping_add(run.first.position),
+        };
+        let pairs = Pairs {
+            first: ends(&runs[0]),
+            second: ends(&runs[1]),
+            bytes: runs[1].bytes,
+            elements: packing(turns),
+        };
+        // SAFETY: as in `run`, for both.
+        unsafe { pairs.copy(runs[0].bytes) };
     }
 }
 
@@ -314,7 +349,28 @@ impl Visit for Unpacking {
             bytes,
         };
         // SAFETY: as in `run`.
-        unsafe { move_all(bytes, &list) };
+        unsafe { move_all::<true>(bytes, &list) };
+    }
+
+    #[inline]
+    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
+        let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
+        if !are_paired(&runs) {
+            return runs.iter().for_each(|run| self.run(run));
+        }
+        assert!(runs.iter().all(|run| run.end() <= self.length));
+        let ends = |run: &Run| Ends {
+            from: self.packed.wrapping_add(run.first.position),
+            to: self.elements.wrapping_offset(run.first.offset),
+        };
+        let pairs = Pairs {
+            first: ends(&runs[0]),
+            second: ends(&runs[1]),
+            bytes: runs[1].bytes,
+            elements: unpacking(turns),
+        };
+        // SAFETY: as in `run`, for both.
+        unsafe { pairs.copy(runs[0].bytes) };
     }
 }
 
@@ -329,6 +385,26 @@ impl Visit for Copying {
         };
         // SAFETY: a walk stays within the elements, which are readable on one side and writable on the other.
         unsafe { nest.copy(run.bytes) };
+    }
+
+    #[inline]
+    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
+        let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
+        if !are_paired(&runs) {
+            return runs.iter().for_each(|run| self.run(run));
+        }
+        let ends = |run: &Run| Ends {
+            from: self.from.wrapping_offset(run.first.offset),
+            to: self.to.wrapping_offset(run.first.offset),
+        };
+        let pairs = Pairs {
+            first: ends(&runs[0]),
+            second: ends(&runs[1]),
+            bytes: runs[1].bytes,
+            elements: copying(turns),
+        };
+        // SAFETY: as in `run`, for both.
+        unsafe { pairs.copy(runs[0].bytes) };
     }
 }
 

@@ -379,7 +379,27 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
         in_structure.add(&piece.block(2), size + gap);
         in_structure.add(&in_vector, 4 * size + 2 * gap);
         let in_structure = in_structure.settled();
+        // Fields of several sizes, two at a time and one that is left.
+        let fields = Recipe::Struct {
+            blocks: [2, 1, 3].into(),
+            displacements: [size + gap, 0, 4 * size + gap].into(),
+            of: [
+                Arc::clone(&bytes),
+                Arc::clone(&bytes),
+                Arc::clone(Basic::Byte.datatype()),
+            ]
+            .into(),
+        };
+        let fields = Datatype::build(fields, false).unwrap();
+        let mut in_fields = Naive::default();
+        in_fields.add(&piece.block(2), size + gap);
+        in_fields.add(&piece.block(1), 0);
+        in_fields.add(&byte.block(3), 4 * size + gap);
+        let in_fields = in_fields.settled();
+        let many_fields = Datatype::hvector(30, 1, 5 * size + gap + 4, &fields).unwrap();
+        let in_many_fields = in_fields.repeated(30, 5 * size + gap + 4).settled();
         for (name, datatype, naive, counts) in [
+            ("fields", many_fields, in_many_fields, [1, 2]),
             ("vector", vector, in_vector, [1, 7]),
             ("backwards", backwards, in_backwards, [1, 2]),
             ("rows", rows, in_rows, [1, 3]),

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A run knows both where its pieces lie in memory and where their data are when packed, so loops may
-//! be taken in whatever order is quickest. Elements of a struct are taken piece by piece for some
-//! elements at a time, not element by element: how a piece is copied is then chosen once for all of
-//! them, and they are still in the cache when the next piece is taken. Short loops go outside.
+//! be taken in whatever order is quickest. Elements of a struct are taken piece by piece, [two at a time](Visit::pairs), for
+//! some elements at a time, not element by element: how pieces are copied is then chosen once for all of
+//! them, and they are still in the cache when the next ones are taken. Short loops go outside.
 //!
 //! Everything here is arithmetic. `from` and `length` may cut pieces anywhere.
 
@@ -64,6 +64,25 @@ pub(super) trait Visit {
         for offset in offsets {
             self.run(&Run::once(first.moved(*offset, 0), bytes));
             first.position += bytes;
+        }
+    }
+
+    /// Two pieces of each element, for each turn of a loop.
+    #[inline]
+    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
+        for piece in pieces {
+            self.run(&Run::of_elements(first, turns, piece));
+        }
+    }
+
+    /// All pieces of each element, for each turn of a loop.
+    #[inline]
+    fn elements(&mut self, first: Spot, turns: Loop, mut pieces: impl Iterator<Item = Piece>) {
+        while let Some(one) = pieces.next() {
+            match pieces.next() {
+                Some(other) => self.pairs(first, turns, [one, other]),
+                None => self.run(&Run::of_elements(first, turns, one)),
+            }
         }
     }
 
@@ -123,6 +142,17 @@ impl Run {
             first,
             bytes,
             inner: Loop::ONCE,
+            outer: Loop::ONCE,
+        }
+    }
+
+    /// One piece of each element, for each turn of a loop.
+    #[inline]
+    pub fn of_elements(first: Spot, turns: Loop, piece: Piece) -> Self {
+        Self {
+            first: first.moved(piece.offset, piece.before),
+            bytes: piece.bytes,
+            inner: turns,
             outer: Loop::ONCE,
         }
     }
@@ -213,6 +243,9 @@ impl Times<'_> {
             Shape::Repeat {
                 body, count: inner, ..
             } if matches!(body.shape, Shape::Block) && *inner >= SHORT => count,
+            // Likewise, as a pair.
+            Shape::Even { offsets, .. } if offsets.len() == 2 => count,
+            Shape::Blocks(pieces) if pieces.len() == 2 => count,
             _ => {
                 let close = NEAR / self.stride.unsigned_abs().max(1);
                 close.max(TOGETHER).min(NEAR / bytes).max(1)
@@ -324,14 +357,12 @@ impl Node {
                 }
             }
             Shape::Even { piece, offsets } => {
-                for (index, offset) in offsets.iter().enumerate() {
-                    visit.run(&Run {
-                        first: spot.moved(*offset, index * piece),
-                        bytes: *piece,
-                        inner: turns,
-                        outer: Loop::ONCE,
-                    });
-                }
+                let piece = |(index, offset): (usize, &isize)| Piece {
+                    offset: *offset,
+                    before: index * piece,
+                    bytes: *piece,
+                };
+                visit.elements(spot, turns, offsets.iter().enumerate().map(piece));
             }
             Shape::Blocks(pieces) if turns.count < SHORT => {
                 for index in 0..turns.count {
@@ -339,14 +370,7 @@ impl Node {
                 }
             }
             Shape::Blocks(pieces) => {
-                for piece in pieces {
-                    visit.run(&Run {
-                        first: spot.moved(piece.offset, piece.before),
-                        bytes: piece.bytes,
-                        inner: turns,
-                        outer: Loop::ONCE,
-                    });
-                }
+                visit.elements(spot, turns, pieces.iter().copied());
             }
             Shape::Sequence(parts) => {
                 for part in parts {

@@ -3,7 +3,7 @@
 //! A post is a message to each origin, and opens the gate of the member there: operations wait for it. A completion is a message
 //! to each target, and goes the way of the operations before it, so that these have been carried out when it comes.
 
-use weft_atomic::{Ordering, fence};
+use weft_atomic::FenceMode;
 
 use super::{Assertion, Window};
 use crate::engine::one_sided::{Gate, WindowState};
@@ -58,7 +58,7 @@ impl Window {
             done.then_some(Ok(()))
         };
         let mut outcome = self.wait_until(done);
-        fence(Ordering::SeqCst);
+        FenceMode::Symmetric.light();
         let mut engine = self.engine();
         for &rank in &ranks {
             if let Some(error) = engine.window(self.context()).take_failure(Some(rank)) {
@@ -79,7 +79,7 @@ impl Window {
     pub fn post(&self, group: &Group, assertion: Assertion) -> Result<()> {
         let ranks = self.ranks_of(group)?;
         self.epoch.post(&ranks)?;
-        fence(Ordering::SeqCst);
+        FenceMode::Symmetric.light();
         let mut outcome = Ok(());
         if !assertion.no_check {
             let mut engine = self.engine();

@@ -11,9 +11,9 @@
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, AtomicU32};
+use weft_atomic::{AtomicBool, AtomicU32, FenceMode};
 use weft_fabric::{Region, SharedBlock};
-use weft_sys::SharedMemory;
+use weft_sys::{SharedMemory, membarrier};
 
 use super::epoch::Epoch;
 use super::hints;
@@ -82,11 +82,17 @@ impl Window {
             token: None,
             shares: shares_with_all(&comm),
             failed: false,
+            fences: membarrier::register_all().is_available(),
             granularity: hints::granularity(&info),
         };
         let all = exchange(&comm, &own)?;
         let all_share = all.iter().all(|member| member.shares);
         let coarse = hints::is_coarse(&all);
+        let fences = if all.iter().all(|member| member.fences) {
+            FenceMode::Asymmetric
+        } else {
+            FenceMode::Symmetric
+        };
         let alone = comm.size() == 1;
         let contiguous = flavor == Flavor::Shared && !alone && !hints::is_true(&info, hints::APART);
         let made = if flavor == Flavor::Shared && !all_share && !alone {
@@ -137,6 +143,8 @@ impl Window {
             epoch: Epoch::new(targets.len() as u32),
             coarse,
             shared_locks: all_share && all.as_ref().is_ok_and(|all| has_blocks(all)),
+            fences,
+            flag_at: shared_lock::flag_at(comm.size(), comm.rank()),
             flavor,
             own: made.exposed.as_ref().map_or(Region::EMPTY, Exposed::region),
             unit,

@@ -10,11 +10,14 @@
 //!
 //! A fence begins an epoch only if an operation follows: until then any other epoch may begin. The words are atomics because
 //! threads may call at the same time; which calls may overlap is the program's matter (MPI 5.0, section 12.8).
+//!
+//! Threads lock and unlock different members at the same time. So nobody counts locks: that the last one was given back is found out by who
+//! asks [which epoch is open](Epoch::access), and not by an operation, which looks at its own member.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weft_atomic::AtomicU8;
 use weft_atomic::Ordering::{AcqRel, Relaxed};
-use weft_atomic::{AtomicU8, AtomicU32};
 
 use crate::engine::one_sided::LockKind;
 use crate::error::{Error, ErrorClass, Result};
@@ -74,8 +77,6 @@ pub(super) struct Epoch {
     /// What [`needed`] says of it.
     for_operation: AtomicU8,
     for_flush: AtomicU8,
-    /// Members with a lock of their own.
-    locks: AtomicU32,
     members: Box<[AtomicU8]>,
     /// Members of the access epoch that was started, in order.
     started: Mutex<Vec<u32>>,
@@ -98,16 +99,30 @@ impl Epoch {
             access: AtomicU8::new(NONE),
             for_operation: AtomicU8::new(NEVER),
             for_flush: AtomicU8::new(NEVER),
-            locks: AtomicU32::new(0),
             members: (0..members).map(|_| AtomicU8::new(0)).collect(),
             started: Mutex::default(),
             posted: Mutex::default(),
         }
     }
 
+    /// The epoch that is open.
+    fn access(&self) -> u8 {
+        match self.access.load(Relaxed) {
+            LOCKED if !self.has_locks() => NONE,
+            access => access,
+        }
+    }
+
+    /// Whether the lock of any member is held by `MPI_Win_lock`.
+    fn has_locks(&self) -> bool {
+        self.members
+            .iter()
+            .any(|bits| bits.load(Relaxed) & LOCK != 0)
+    }
+
     /// The epoch that is open, for people.
     fn name(&self) -> &'static str {
-        match self.access.load(Relaxed) {
+        match self.access() {
             FENCED | FENCE => "an epoch of MPI_Win_fence",
             STARTED => "an epoch of MPI_Win_start",
             LOCKED => "an epoch of MPI_Win_lock",
@@ -121,6 +136,7 @@ impl Epoch {
         self.members[rank as usize].load(Relaxed)
     }
 
+    #[inline(always)]
     fn set(&self, rank: u32, bits: u8) {
         self.members[rank as usize].store(bits, Relaxed);
     }
@@ -138,6 +154,7 @@ impl Epoch {
     }
 
     /// This epoch is open now.
+    #[inline(always)]
     fn enter(&self, access: u8) {
         let (for_operation, for_flush) = needed(access);
         self.access.store(access, Relaxed);
@@ -165,7 +182,7 @@ impl Epoch {
 
     #[cold]
     fn no_access(&self, rank: u32) -> Error {
-        match self.access.load(Relaxed) {
+        match self.access() {
             LOCKED => sync(format!(
                 "an operation to rank {rank} of the window, whose lock is not held; call MPI_Win_lock for that rank before"
             )),
@@ -188,7 +205,7 @@ impl Epoch {
 
     /// Operations with a request are for epochs of locks (MPI 5.0, section 12.3.5).
     pub(super) fn check_request(&self, rank: u32) -> Result<()> {
-        match self.access.load(Relaxed) {
+        match self.access() {
             LOCKED | LOCKED_ALL => Ok(()),
             NONE => Err(self.no_access(rank)),
             _ => Err(sync(format!(
@@ -203,8 +220,9 @@ impl Epoch {
         self.members[rank as usize].fetch_or(READY, AcqRel);
     }
 
+    #[inline]
     fn check_idle(&self, call: &str) -> Result<()> {
-        match self.access.load(Relaxed) {
+        match self.access() {
             NONE | FENCED => Ok(()),
             _ => Err(sync(format!(
                 "{call} within {}, which is open; end it before",
@@ -219,7 +237,7 @@ impl Epoch {
     }
 
     fn check_fence(&self, call: &str) -> Result<()> {
-        match self.access.load(Relaxed) {
+        match self.access() {
             NONE | FENCED | FENCE => {}
             _ => {
                 return Err(sync(format!(
@@ -310,6 +328,38 @@ impl Epoch {
         *open(&self.posted) = None;
     }
 
+    /// Whether an epoch of locks of all may begin. False: it may, or may not.
+    #[inline(always)]
+    pub(super) fn is_idle_at_once(&self) -> bool {
+        matches!(self.access.load(Relaxed), NONE | FENCED)
+    }
+
+    /// Whether a lock of this member may be asked for. False: it may, or may not.
+    #[inline(always)]
+    pub(super) fn may_lock_at_once(&self, rank: u32) -> bool {
+        match self.access.load(Relaxed) {
+            LOCKED => self
+                .members
+                .get(rank as usize)
+                .is_some_and(|bits| bits.load(Relaxed) & LOCK == 0),
+            access => matches!(access, NONE | FENCED) && (rank as usize) < self.members.len(),
+        }
+    }
+
+    /// The lock of this member that is held, if one is, and whether it was asked for.
+    #[inline(always)]
+    pub(super) fn locked_at_once(&self, rank: u32) -> Option<(LockKind, bool)> {
+        let bits = self.members.get(rank as usize)?.load(Relaxed);
+        if self.access.load(Relaxed) != LOCKED || bits & LOCK == 0 {
+            return None;
+        }
+        let kind = match bits & EXCLUSIVE {
+            0 => LockKind::Shared,
+            _ => LockKind::Exclusive,
+        };
+        Some((kind, bits & HELD != 0))
+    }
+
     /// A lock of this member may be asked for.
     pub(super) fn check_lock(&self, rank: u32) -> Result<()> {
         if self.access.load(Relaxed) != LOCKED {
@@ -324,38 +374,32 @@ impl Epoch {
     }
 
     /// A lock of this member is held; it was asked for if `held`.
+    #[inline]
     pub(super) fn lock(&self, rank: u32, kind: LockKind, held: bool) {
         let kind = match kind {
             LockKind::Shared => LOCK,
             LockKind::Exclusive => LOCK | EXCLUSIVE,
         };
         self.set(rank, kind | if held { HELD } else { 0 });
-        self.locks.fetch_add(1, Relaxed);
-        self.enter(LOCKED);
+        if self.access.load(Relaxed) != LOCKED {
+            self.enter(LOCKED);
+        }
     }
 
     /// The lock of this member that is held, if it was asked for.
     pub(super) fn locked(&self, rank: u32, call: &str) -> Result<Option<LockKind>> {
-        let bits = self.member(rank);
-        if self.access.load(Relaxed) != LOCKED || bits & LOCK == 0 {
-            return Err(sync(format!(
+        match self.locked_at_once(rank) {
+            Some((kind, held)) => Ok(held.then_some(kind)),
+            None => Err(sync(format!(
                 "{call} for rank {rank} of the window, whose lock this rank does not hold; call MPI_Win_lock before"
-            )));
+            ))),
         }
-        let kind = if bits & EXCLUSIVE != 0 {
-            LockKind::Exclusive
-        } else {
-            LockKind::Shared
-        };
-        Ok((bits & HELD != 0).then_some(kind))
     }
 
     /// The lock of this member was given back.
+    #[inline]
     pub(super) fn unlock(&self, rank: u32) {
         self.set(rank, 0);
-        if self.locks.fetch_sub(1, Relaxed) == 1 {
-            self.enter(NONE);
-        }
     }
 
     /// The locks of all members may be asked for.
@@ -364,6 +408,7 @@ impl Epoch {
     }
 
     /// The locks of all are held, but are asked for only when they are needed; with `no_check` never.
+    #[inline]
     pub(super) fn lock_all(&self, assertion: Assertion) {
         let bits = if assertion.no_check { READY | HELD } else { 0 };
         for rank in 0..self.members.len() as u32 {
@@ -373,11 +418,12 @@ impl Epoch {
     }
 
     /// Whether the locks of all are held.
+    #[inline(always)]
     pub(super) fn is_lock_all(&self) -> bool {
         self.access.load(Relaxed) == LOCKED_ALL
     }
 
-    /// Whether it is for the caller to ask for the lock of this member, within `MPI_Win_lock_all`.
+    /// Whether it is for the caller, which has the engine, to ask for the lock of this member, within `MPI_Win_lock_all`.
     pub(super) fn claim(&self, rank: u32) -> bool {
         let was = self.members[rank as usize].fetch_or(CLAIMED, AcqRel);
         // It may be held since the caller looked.
@@ -406,13 +452,13 @@ impl Epoch {
         self.members[rank as usize].fetch_or(HELD, AcqRel) & AWAITED != 0
     }
 
-    /// It was, without a claim. False: another thread has claimed it, or has it.
-    pub(super) fn note_first(&self, rank: u32) -> bool {
-        let member = &self.members[rank as usize];
-        member.compare_exchange(0, HELD, AcqRel, Relaxed).is_ok()
+    /// Whether it was not, and no thread asks for it just now.
+    pub(super) fn is_unclaimed(&self, rank: u32) -> bool {
+        self.member(rank) == 0
     }
 
-    /// It was, at the beginning of `MPI_Win_lock_all`: nobody else asks for it.
+    /// It was, while nobody else asks for it.
+    #[inline]
     pub(super) fn note_taken(&self, rank: u32) {
         self.set(rank, HELD);
     }
@@ -422,19 +468,27 @@ impl Epoch {
         self.members[rank as usize].fetch_or(AWAITED, AcqRel);
     }
 
+    /// The members whose lock was asked for, within `MPI_Win_lock_all`.
+    #[inline(always)]
+    pub(super) fn held(&self) -> impl Iterator<Item = u32> {
+        let held = |bits: u8| bits & (HELD | READY) == HELD;
+        let members = (0..).zip(&self.members);
+        members.filter_map(move |(rank, bits)| held(bits.load(Relaxed)).then_some(rank))
+    }
+
     /// The members whose lock is to be given back at the end of `MPI_Win_lock_all`.
     pub(super) fn locked_all(&self) -> Result<impl Iterator<Item = u32>> {
-        if self.access.load(Relaxed) != LOCKED_ALL {
+        if !self.is_lock_all() {
             return Err(sync(format!(
                 "MPI_Win_unlock_all within {}; it ends what MPI_Win_lock_all has begun",
                 self.name()
             )));
         }
-        let held = |rank: &u32| self.member(*rank) & (HELD | READY) == HELD;
-        Ok((0..self.members.len() as u32).filter(held))
+        Ok(self.held())
     }
 
     /// They were given back.
+    #[inline]
     pub(super) fn unlock_all(&self) {
         for member in &self.members {
             member.store(0, Relaxed);
@@ -447,7 +501,7 @@ impl Epoch {
     pub(super) fn check_flush(&self, rank: Option<u32>) -> Result<()> {
         let may = match rank {
             Some(rank) => self.may_flush(rank),
-            None => self.for_flush.load(Relaxed) != NEVER,
+            None => matches!(self.access(), LOCKED | LOCKED_ALL),
         };
         if may {
             Ok(())
@@ -514,9 +568,16 @@ mod tests {
         assert!(refused(epoch.check_flush(Some(2))) && epoch.check_flush(None).is_ok());
         assert_eq!(epoch.locked(1, "").unwrap(), Some(LockKind::Exclusive));
         assert_eq!(epoch.locked(0, "").unwrap(), None);
+        assert!(!epoch.may_lock_at_once(1) && epoch.may_lock_at_once(2));
+        assert_eq!(epoch.locked_at_once(0), Some((LockKind::Shared, false)));
         epoch.unlock(1);
+        assert!(epoch.check_flush(None).is_ok() && refused(epoch.check_lock_all()));
         epoch.unlock(0);
-        assert!(refused(epoch.check_operation(0)));
+        // Nobody has a lock any more.
+        assert!(refused(epoch.check_operation(0)) && refused(epoch.check_request(0)));
+        assert!(refused(epoch.check_flush(None)) && refused(epoch.check_flush(Some(0))));
+        assert!(epoch.check_free().is_ok() && epoch.check_lock_all().is_ok());
+        assert!(epoch.locked_at_once(0).is_none() && epoch.may_lock_at_once(0));
         // All locks, each when it is needed.
         epoch.lock_all(plain);
         assert!(!epoch.check_operation(2).unwrap() && refused(epoch.check_lock(1)));

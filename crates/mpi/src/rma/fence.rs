@@ -1,7 +1,5 @@
 //! Fence: all operations of all members are done, then the next may begin (MPI 5.0, section 12.5.1).
 
-use weft_atomic::{Ordering, fence};
-
 use super::{Assertion, Window};
 use crate::coll::Collective;
 use crate::error::Result;
@@ -21,8 +19,8 @@ impl Window {
 
     /// Waits for all members.
     pub(super) fn barrier(&self) -> Result<()> {
-        // What was stored directly is there before anybody is told so.
-        fence(Ordering::SeqCst);
+        // What was stored directly is there before anybody is told so; loads after the barrier come after all that was stored before it.
+        self.stores.publish();
         self.tell_counts(&mut self.engine());
         self.comm.run(Collective::Barrier)
     }

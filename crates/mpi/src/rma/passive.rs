@@ -3,10 +3,11 @@
 //! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
 //! engine of the target gives it. `MPI_Win_lock` waits for the lock. `MPI_Win_lock_all` waits for that of the own memory, and in
 //! a window of shared memory, which the program may load and store, for those of all; any other it asks for when the first
-//! operation goes there.
+//! operation goes there: whichever thread that is, one asks for all, and who may is decided by who has the engine.
 
-use weft_atomic::Ordering::{Relaxed, SeqCst};
-use weft_atomic::fence;
+use weft_atomic::FenceMode;
+use weft_atomic::Ordering::Relaxed;
+use weft_atomic::reader_bias::Entered;
 
 use super::shared_lock::SharedLock;
 use super::{Assertion, Flavor, LockKind, Window};
@@ -39,10 +40,10 @@ impl Window {
         self.target(rank)?;
         let held = self.epoch.locked(rank, "MPI_Win_unlock")?;
         let mut outcome = self.flush_members(Some(rank));
-        match held {
-            None => self.stores.drain(),
-            Some(kind) => outcome = outcome.and(self.give_back(rank, kind)),
+        if let Some(kind) = held {
+            outcome = outcome.and(self.give_back(rank, kind));
         }
+        self.stores.drain();
         self.epoch.unlock(rank);
         outcome
     }
@@ -98,7 +99,11 @@ impl Window {
     pub(super) fn prepare(&self, rank: u32, at_once: bool) -> Result<()> {
         if self.epoch.is_lock_all() {
             while !self.epoch.is_held(rank) {
-                if self.epoch.claim(rank) {
+                let claimed = {
+                    let _alone = self.engine();
+                    self.epoch.claim(rank)
+                };
+                if claimed {
                     self.claim_lock(rank, at_once)?;
                 } else {
                     // Another thread asks for it, and may fail.
@@ -131,18 +136,25 @@ impl Window {
         if self.epoch.is_held(rank) {
             return true;
         }
-        let Ok(control) = self.control(rank) else {
+        let Ok(lock) = self.shared_lock(rank) else {
             return false;
         };
-        let lock = SharedLock::new(control, self.size());
-        if !lock.try_take(LockKind::Shared) {
+        let Some(alone) = self.comm.shared().try_take() else {
             return false;
+        };
+        let entered = if self.epoch.is_unclaimed(rank) {
+            lock.enter_by_flag(self.flag_at)
+        } else {
+            Entered::Off
+        };
+        if entered == Entered::Inside {
+            self.epoch.note_taken(rank);
         }
-        if !self.epoch.note_first(rank) {
-            // Another thread has asked for it meanwhile.
-            let _ = self.give_back(rank, LockKind::Shared);
+        self.comm.shared().let_go(alone);
+        if entered == Entered::Retreated {
+            self.tell_waiters(lock);
         }
-        self.epoch.is_held(rank)
+        entered == Entered::Inside || self.epoch.is_held(rank)
     }
 
     /// Asks for the lock of a member, for all threads of this rank.
@@ -180,11 +192,71 @@ impl Window {
             self.engine().request_lock(context, rank, kind)?;
             return self.await_open(rank);
         }
-        let lock = SharedLock::new(self.control(rank)?, self.size());
-        if lock.try_take(kind) {
-            return Ok(());
+        let lock = self.shared_lock(rank)?;
+        if kind == LockKind::Shared {
+            match lock.enter_by_flag(self.flag_at) {
+                Entered::Inside => return Ok(()),
+                Entered::Retreated => self.tell_waiters(lock),
+                Entered::Off => {}
+            }
         }
-        self.await_lock(lock, kind)
+        if !lock.try_take(kind) {
+            self.await_lock(lock, kind)?;
+        }
+        match kind {
+            LockKind::Exclusive if !lock.turn_flags_off() => self.await_flags(lock),
+            LockKind::Exclusive => Ok(()),
+            LockKind::Shared => {
+                if self.targets[rank as usize].count_reader() {
+                    lock.turn_flags_on();
+                }
+                Ok(())
+            }
+        }
+    }
+
+    #[inline]
+    fn shared_lock(&self, rank: u32) -> Result<SharedLock<'_>> {
+        let control = self.control(rank)?;
+        Ok(SharedLock::new(control, self.size(), self.fences))
+    }
+
+    /// Waits for those who share a lock by their flags, which the caller has taken to be alone.
+    #[cold]
+    fn await_flags(&self, lock: SharedLock<'_>) -> Result<()> {
+        let (me, context) = (self.comm.rank(), self.context());
+        lock.wait(me);
+        lock.fence_of_waiter();
+        let outcome = self.engine().wait_for(WaitFor::Window(context), |engine| {
+            if lock.are_flags_down() {
+                return Some(Ok(()));
+            }
+            let lost = engine.window(context).lost();
+            lost.map(|error| Err(error.clone()))
+        });
+        lock.end_wait(me);
+        outcome
+    }
+
+    /// Has those look who wait for a lock.
+    #[cold]
+    pub(super) fn tell_waiters(&self, lock: SharedLock<'_>) {
+        let mut engine = self.engine();
+        for rank in lock.waiters() {
+            engine.tell_freed(self.context(), rank);
+        }
+    }
+
+    /// Gives back the lock of a member in shared memory.
+    #[inline]
+    pub(super) fn leave_lock(&self, lock: SharedLock<'_>, kind: LockKind) {
+        if kind == LockKind::Exclusive || !lock.leave_by_flag(self.flag_at) {
+            lock.leave(kind);
+            self.stores.drained();
+        }
+        if lock.has_waiters() {
+            self.tell_waiters(lock);
+        }
     }
 
     #[cold]
@@ -219,16 +291,8 @@ impl Window {
             let released = self.engine().release_lock(context, rank);
             return open.and(released);
         }
-        let lock = SharedLock::new(self.control(rank)?, self.size());
-        lock.leave(kind);
-        self.stores.drained();
-        let mut waiters = lock.waiters().peekable();
-        if waiters.peek().is_some() {
-            let mut engine = self.engine();
-            for rank in waiters {
-                engine.tell_freed(context, rank);
-            }
-        }
+        let lock = self.shared_lock(rank)?;
+        self.leave_lock(lock, kind);
         Ok(())
     }
 
@@ -290,7 +354,7 @@ impl Window {
 
     /// `MPI_Win_sync`: what others have stored is seen by loads after this, and the other way round.
     pub fn sync(&self) {
-        fence(SeqCst);
+        FenceMode::Symmetric.light();
         self.look_at_times();
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use weft_atomic::{AtomicBool, Ordering};
+use weft_atomic::{AtomicBool, AtomicU32, Ordering};
 use weft_fabric::{SharedKey, Token};
 use weft_sys::SharedMemory;
 
@@ -25,6 +25,8 @@ pub(super) struct Description {
     pub shares: bool,
     /// Whether it could not do its part.
     pub failed: bool,
+    /// Whether it executes a fence when another member asks the kernel for one.
+    pub fences: bool,
     /// How many elements it was told to combine at a time.
     pub granularity: Granularity,
 }
@@ -53,6 +55,7 @@ impl Description {
             self.token.is_some(),
             self.granularity == Granularity::Coarse,
             self.granularity == Granularity::Fine,
+            self.fences,
         ];
         let flags = flags
             .iter()
@@ -85,6 +88,7 @@ impl Description {
             token: flag(3).then_some(Token(token)),
             shares: flag(0),
             failed: flag(1),
+            fences: flag(6),
             granularity: match (flag(4), flag(5)) {
                 (true, _) => Granularity::Coarse,
                 (false, true) => Granularity::Fine,
@@ -118,6 +122,8 @@ pub(super) struct Target {
     attached: OnceLock<Exposed>,
     /// Its lock words, likewise.
     control: OnceLock<SharedMemory>,
+    /// How often in a row this rank has shared its lock by a ticket. What threads count at the same time may be counted once.
+    readers_in_a_row: AtomicU32,
     /// Whether any operation went there by messages or by portal.
     used: AtomicBool,
 }
@@ -137,6 +143,7 @@ impl Target {
             portal: of.token,
             attached: OnceLock::new(),
             control: OnceLock::new(),
+            readers_in_a_row: AtomicU32::new(0),
             used: AtomicBool::new(false),
         }
     }
@@ -184,6 +191,21 @@ impl Target {
     #[inline(always)]
     pub(super) fn attached(&self) -> Option<&Exposed> {
         self.attached.get()
+    }
+
+    /// Its lock words, if this rank has attached them.
+    #[inline(always)]
+    pub(super) fn control_at_hand(&self) -> Option<&SharedMemory> {
+        self.control.get()
+    }
+
+    /// This rank shares its lock by a ticket. Whether it has done so often enough for flags to be worth it.
+    pub(super) fn count_reader(&self) -> bool {
+        let count = self.readers_in_a_row.load(Ordering::Relaxed) + 1;
+        let enough = count >= shared_lock::READERS_IN_A_ROW;
+        self.readers_in_a_row
+            .store(if enough { 0 } else { count }, Ordering::Relaxed);
+        enough
     }
 
     /// Its memory, which this rank has.

@@ -1,0 +1,351 @@
+//! Reader bias: those who share a lock go by flags of their own, and leave its word alone, until somebody wants it alone.
+//!
+//! ```text
+//!   off      0: who shares goes by its flag     1: everybody takes the lock          all zeros: a lock that nobody has
+//!   flags    one for each of them               1: is inside by it, or looks whether it may
+//!
+//!   who shares                                   who has taken the lock, to be alone
+//!   flag = 1                                     off = 1
+//!   light fence                                  heavy fence
+//!   off? flag = 0, and takes the lock            waits until all flags are 0
+//!   … inside …                                   … alone …
+//!   flag = 0                                     gives the lock back
+//! ```
+//!
+//! The lock itself is the caller's: one that is shared, or had alone. What a flag saves is its atomic instructions, and the
+//! line that all who share would write. Who wants to be alone pays for that, once for each time that the bias was
+//! [on](ReaderBias::turn_on).
+//!
+//! # Why nobody is alone with a flag that is inside
+//! That is the protocol of [`fence`](mod@crate::fence): the flag is announced, `off` is published, and each side looks for the
+//! other's after its fence. Either who shares finds `off`, and does not go in by its flag, or the other one finds the flag, and waits. A
+//! flag that is set after it was found 0 finds `off`: only who has the lock, to share it, takes `off` back, and nobody has that
+//! as long as another one is alone.
+//!
+//! # Ordering
+//! SYNC reader_bias.inside: what was done inside comes before the flag is 0 (Release), which is looked for by Acquire.
+//! SYNC reader_bias.on: who goes in by its flag has found `off` to be 0 (Acquire); who took that back (Release) had the lock, after whoever was
+//! alone before.
+//!
+//! # Several threads
+//! A flag belongs to one who shares. If that is a process, its threads agree who of them sets and takes back the flag: a thread that
+//! retreats must not do that to another one that has gone in.
+//!
+//! # Who waits
+//! Who has waited in vain announces that, passes the heavy fence, and looks at the flags again before it sleeps; whoever [leaves](ReaderBias::leave), or
+//! [retreats](Entered::Retreated), then looks who has announced it.
+//!
+//! After Dave Dice and Alex Kogan, "BRAVO: Biased Locking for Reader-Writer Locks" (USENIX ATC 2019).
+
+use crate::{AtomicU32, FenceMode, Kernel, Ordering};
+
+/// The bias of one lock, as its word `off` and the fences of all who use it say.
+#[derive(Clone, Copy, Debug)]
+pub struct ReaderBias<'a> {
+    off: &'a AtomicU32,
+    mode: FenceMode,
+}
+
+/// How it went with a flag.
+#[must_use = "who has retreated looks who waits; who is not inside takes the lock"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entered {
+    /// It shares the lock by its flag.
+    Inside,
+    /// The bias is off; the flag was not touched.
+    Off,
+    /// The bias went off meanwhile: the flag was set for a moment, and somebody may wait for it.
+    Retreated,
+}
+
+impl<'a> ReaderBias<'a> {
+    /// The bias with this word. [`FenceMode::Asymmetric`] only if all who use the lock have registered for it.
+    #[inline]
+    #[must_use]
+    pub fn new(off: &'a AtomicU32, mode: FenceMode) -> Self {
+        Self { off, mode }
+    }
+
+    /// Goes in by a flag of the caller's, which is 0, if the bias is on.
+    #[inline]
+    pub fn enter(self, flag: &AtomicU32) -> Entered {
+        if !self.is_on() {
+            return Entered::Off;
+        }
+        flag.store(1, Ordering::Relaxed);
+        self.mode.light();
+        // Acquire: SYNC reader_bias.on.
+        if self.off.load(Ordering::Acquire) == 0 {
+            Entered::Inside
+        } else {
+            self.retreat(flag)
+        }
+    }
+
+    #[cold]
+    fn retreat(self, flag: &AtomicU32) -> Entered {
+        self.leave(flag);
+        Entered::Retreated
+    }
+
+    /// Whether the caller is inside by its flag.
+    #[inline]
+    #[must_use]
+    pub fn is_inside(self, flag: &AtomicU32) -> bool {
+        flag.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves by the flag; look then who has announced that it waits.
+    #[inline]
+    pub fn leave(self, flag: &AtomicU32) {
+        // Release: SYNC reader_bias.inside.
+        flag.store(0, Ordering::Release);
+        self.mode.light();
+    }
+
+    /// Whether there may be anybody inside by a flag: to be asked by who has just taken the lock, to be alone.
+    #[inline]
+    #[must_use]
+    pub fn is_on(self) -> bool {
+        self.off.load(Ordering::Relaxed) == 0
+    }
+
+    /// Who has taken the lock, to be alone, lets nobody go in by a flag from now on. Whoever is inside is found by its flag after this.
+    pub fn turn_off(self, kernel: &(impl Kernel + ?Sized)) {
+        self.off.store(1, Ordering::Relaxed);
+        self.mode.heavy(kernel);
+    }
+
+    /// Whether nobody is inside by these flags, after the bias was [turned off](Self::turn_off).
+    #[must_use]
+    pub fn are_out<'f>(self, flags: impl IntoIterator<Item = &'f AtomicU32>) -> bool {
+        // Acquire: SYNC reader_bias.inside.
+        let mut flags = flags.into_iter();
+        flags.all(|flag| flag.load(Ordering::Acquire) == 0)
+    }
+
+    /// The fence of who has announced that it waits, before it looks again whether they [are out](Self::are_out).
+    pub fn fence_of_waiter(self, kernel: &(impl Kernel + ?Sized)) {
+        self.mode.heavy(kernel);
+    }
+
+    /// Who has the lock and shares it lets others go in by their flags from now on.
+    pub fn turn_on(self) {
+        // Release: SYNC reader_bias.on.
+        self.off.store(0, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Park;
+    use crate::{Arc, UnsafeCell, yield_now};
+
+    #[cfg(loom)]
+    use loom::sync::RwLock;
+    #[cfg(not(loom))]
+    use std::sync::RwLock;
+
+    /// A value that two share by flags, and others have alone.
+    struct Shared {
+        off: AtomicU32,
+        flags: [AtomicU32; 2],
+        lock: RwLock<()>,
+        value: UnsafeCell<u32>,
+        park: Park,
+    }
+
+    // SAFETY: what the tests show: the value is read by those who share, and written by who is alone.
+    unsafe impl Sync for Shared {}
+
+    impl Shared {
+        fn new() -> Arc<Self> {
+            Arc::new(Self {
+                off: AtomicU32::new(0),
+                flags: [AtomicU32::new(0), AtomicU32::new(0)],
+                lock: RwLock::new(()),
+                value: UnsafeCell::new(0),
+                park: Park::new(),
+            })
+        }
+
+        fn bias(&self) -> ReaderBias<'_> {
+            ReaderBias::new(&self.off, FenceMode::Symmetric)
+        }
+
+        fn value(&self) -> u32 {
+            // SAFETY: nobody writes as long as the caller shares the lock.
+            self.value.with(|value| unsafe { *value })
+        }
+
+        /// By a flag, or by the lock, which then turns the bias on again.
+        fn read(&self, me: usize) -> u32 {
+            let (bias, flag) = (self.bias(), &self.flags[me]);
+            if bias.enter(flag) == Entered::Inside {
+                let found = self.value();
+                bias.leave(flag);
+                return found;
+            }
+            let held = self.lock.read().unwrap();
+            let found = self.value();
+            bias.turn_on();
+            drop(held);
+            found
+        }
+
+        fn add(&self) {
+            let held = self.lock.write().unwrap();
+            let bias = self.bias();
+            if bias.is_on() {
+                bias.turn_off(&self.park);
+                while !bias.are_out(&self.flags) {
+                    yield_now();
+                }
+            }
+            // SAFETY: nobody shares the lock, by its flag or otherwise.
+            self.value.with_mut(|value| unsafe { *value += 1 });
+            drop(held);
+        }
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn who_is_alone_is_alone() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let theirs = Arc::clone(&shared);
+            let reader = loom::thread::spawn(move || {
+                let first = theirs.read(0);
+                assert!(first <= theirs.read(0));
+            });
+            shared.add();
+            reader.join().unwrap();
+            assert_eq!(shared.read(1), 1);
+        });
+    }
+
+    #[cfg(loom)]
+    #[test]
+    fn two_who_share_and_one_who_is_alone() {
+        let mut model = loom::model::Builder::new();
+        model.preemption_bound = Some(3);
+        model.check(|| {
+            let shared = Shared::new();
+            let readers: Vec<_> = [0, 1]
+                .map(|me| {
+                    let theirs = Arc::clone(&shared);
+                    loom::thread::spawn(move || theirs.read(me))
+                })
+                .into_iter()
+                .collect();
+            shared.add();
+            shared.add();
+            for reader in readers {
+                assert!(reader.join().unwrap() <= 2);
+            }
+        });
+    }
+
+    /// Without the fence between a flag and the look at `off` the models above would see both inside.
+    #[cfg(loom)]
+    #[test]
+    #[should_panic]
+    fn without_a_fence_both_are_inside() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let theirs = Arc::clone(&shared);
+            let reader = loom::thread::spawn(move || {
+                theirs.flags[0].store(1, Ordering::Relaxed);
+                if theirs.off.load(Ordering::Acquire) == 0 {
+                    theirs.value();
+                    theirs.flags[0].store(0, Ordering::Release);
+                }
+            });
+            shared.off.store(1, Ordering::Relaxed);
+            if shared.bias().are_out(&shared.flags) {
+                // SAFETY: it is not, which is what the model finds.
+                shared.value.with_mut(|value| unsafe { *value += 1 });
+            }
+            reader.join().unwrap();
+        });
+    }
+
+    /// Who sleeps for a flag is woken by who takes it back, also by one that only retreats.
+    #[cfg(loom)]
+    #[test]
+    fn no_sleep_outlasts_the_flag() {
+        loom::model(|| {
+            let shared = Shared::new();
+            let waits = Arc::new(AtomicU32::new(0));
+            let (theirs, waiting) = (Arc::clone(&shared), Arc::clone(&waits));
+            let reader = loom::thread::spawn(move || {
+                let (bias, flag) = (theirs.bias(), &theirs.flags[0]);
+                match bias.enter(flag) {
+                    Entered::Inside => bias.leave(flag),
+                    Entered::Off => return false,
+                    Entered::Retreated => {}
+                }
+                waiting.load(Ordering::Relaxed) != 0
+            });
+            let bias = shared.bias();
+            bias.turn_off(&shared.park);
+            let sleeps = !bias.are_out(&shared.flags) && {
+                waits.store(1, Ordering::Relaxed);
+                bias.fence_of_waiter(&shared.park);
+                !bias.are_out(&shared.flags)
+            };
+            let wakes = reader.join().unwrap();
+            assert!(wakes || !sleeps, "nobody ends this sleep");
+        });
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn flags_and_locks_by_turns() {
+        const ROUNDS: u32 = if cfg!(miri) { 10 } else { 20_000 };
+        let shared = Shared::new();
+        std::thread::scope(|scope| {
+            for me in [0, 1] {
+                let shared = &shared;
+                scope.spawn(move || {
+                    let mut last = 0;
+                    for _ in 0..ROUNDS {
+                        let found = shared.read(me);
+                        assert!(found >= last, "{found} after {last}");
+                        last = found;
+                    }
+                });
+            }
+            for _ in [0, 1] {
+                let shared = &shared;
+                scope.spawn(move || {
+                    for round in 0..ROUNDS / 10 {
+                        shared.add();
+                        if round % 8 == 0 {
+                            yield_now();
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(shared.value(), ROUNDS / 10 * 2);
+    }
+
+    #[cfg(not(loom))]
+    #[test]
+    fn a_flag_is_left_alone_while_the_bias_is_off() {
+        let shared = Shared::new();
+        let (bias, flag) = (shared.bias(), &shared.flags[1]);
+        assert_eq!(bias.enter(flag), Entered::Inside);
+        assert!(bias.is_inside(flag) && !bias.are_out(&shared.flags));
+        bias.turn_off(&shared.park);
+        assert!(!bias.is_on() && !bias.are_out(&shared.flags));
+        bias.leave(flag);
+        assert!(bias.are_out(&shared.flags));
+        assert_eq!(bias.enter(flag), Entered::Off);
+        assert!(!bias.is_inside(flag));
+        bias.turn_on();
+        assert_eq!(bias.enter(flag), Entered::Inside);
+    }
+}

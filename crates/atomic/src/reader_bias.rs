@@ -19,8 +19,8 @@
 //! # Why nobody is alone with a flag that is inside
 //! That is the protocol of [`fence`](mod@crate::fence): the flag is announced, `off` is published, and each side looks for the
 //! other's after its fence. Either who shares finds `off`, and does not go in by its flag, or the other one finds the flag, and waits. A
-//! flag that is set after it was found 0 finds `off`: only who has the lock, to share it, takes `off` back, and nobody has that
-//! as long as another one is alone.
+//! flag that is set after it was found 0 finds `off`: only who has the lock, to share it or without having been alone, takes `off` back, and nobody has that
+//! as long as another one is alone. Nor is `off` left behind by who has found a flag and does not wait for it: whoever has the lock next would not look.
 //!
 //! # Ordering
 //! SYNC reader_bias.inside: what was done inside comes before the flag is 0 (Release), which is looked for by Acquire.
@@ -129,7 +129,7 @@ impl<'a> ReaderBias<'a> {
         self.mode.heavy(kernel);
     }
 
-    /// Who has the lock and shares it lets others go in by their flags from now on.
+    /// Who has the lock, and shares it or gives it back without having been alone, lets others go in by their flags from now on.
     pub fn turn_on(self) {
         // Release: SYNC reader_bias.on.
         self.off.store(0, Ordering::Release);

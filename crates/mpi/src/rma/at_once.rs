@@ -116,7 +116,10 @@ impl Window {
     /// Readers that go by their flags were there before a lock was taken.
     #[cold]
     fn give_up(&self, lock: SharedLock<'_>) -> bool {
-        self.leave_lock(lock, LockKind::Exclusive);
+        lock.give_up_to_be_alone();
+        if lock.has_waiters() {
+            self.tell_waiters(lock);
+        }
         false
     }
 

@@ -179,7 +179,7 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who shares it by a ticket lets readers go by their flags.
+    /// Who has it by a ticket, and is not alone in it, lets readers go by their flags.
     #[cold]
     pub(super) fn turn_flags_on(&self) {
         if let Some(bias) = self.bias() {
@@ -204,6 +204,14 @@ impl<'a> SharedLock<'a> {
             }
             _ => true,
         }
+    }
+
+    /// Who has taken it, to be alone, gives it back without having been: some may share it by their flags. Flags are on again, for
+    /// who takes it next finds readers by turning them off.
+    #[cold]
+    pub(super) fn give_up_to_be_alone(&self) {
+        self.turn_flags_on();
+        self.leave(LockKind::Exclusive);
     }
 
     /// Whether nobody shares it by a flag, after they were turned off.
@@ -346,6 +354,22 @@ mod tests {
         lock.end_wait(3);
         assert_eq!(lock.waiters().collect::<Vec<_>>(), [64, 69]);
     }
+
+    #[test]
+    fn a_reader_is_found_by_its_flag_also_after_another_writer_gave_up() {
+        let control = SharedMemory::of_this_process(bytes(2)).expect("maps");
+        let lock = SharedLock::new(&control, 2, FenceMode::Symmetric);
+        let flag = flag_at(2, 0);
+        assert_eq!(lock.enter_by_flag(flag), Entered::Inside);
+        for _ in 0..2 {
+            assert!(lock.try_take(Exclusive));
+            assert!(!lock.turn_flags_off(), "a reader is inside");
+            lock.give_up_to_be_alone();
+        }
+        assert!(lock.leave_by_flag(flag));
+        assert!(lock.try_take(Exclusive) && lock.turn_flags_off());
+    }
+
     #[test]
     fn readers_go_by_their_flags_until_a_writer_comes() {
         for members in [2, 70, 5000] {

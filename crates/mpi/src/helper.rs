@@ -42,7 +42,7 @@ struct Helper {
     pause: Duration,
     /// The thread has not said that it ends.
     runs: bool,
-    /// The last thread.
+    /// The thread that runs.
     thread: Option<JoinHandle<()>>,
     /// The process ends.
     is_over: bool,
@@ -100,7 +100,6 @@ impl HelperSlot {
         let (shared, process) = (Arc::clone(&self.0), Arc::downgrade(process));
         let thread = spawn_without_signals("weft-progress", move || help(&shared, &process));
         helper.runs = thread.is_ok();
-        // One that has ended before is not waited for.
         helper.thread = thread.ok();
     }
 
@@ -142,8 +141,10 @@ impl Shared {
             }
             helper.pause = LONGEST;
         }
-        // With the lock: who begins to reach a peer from here on starts another one.
+        // With the lock: who begins to reach a peer from here on starts another one. Nobody need wait for this one: what
+        // is left of it touches the engine no more. Who stops it has its handle already.
         helper.runs = false;
+        helper.thread = None;
         None
     }
 

@@ -60,11 +60,12 @@ pub struct Arguments {
     /// On so many hosts, network namespaces that are made for it (needs the right to).
     #[arg(long, value_name = "COUNT")]
     hosts: Option<usize>,
-    /// Seconds that one test may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    /// Seconds that one test may take. Some compute for long in Python, beside others of as many ranks; a deadlock is told by
+    /// Weft itself within a second.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     test_limit: u64,
     /// Seconds that one job over many files may take.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 2400)]
     limit: u64,
 }
 

@@ -8,7 +8,7 @@
 //! suite runs with more numbers of ranks, and the fuzz targets run for some minutes. That is for a night, or before a
 //! release.
 
-use std::io::{Read, Seek};
+use std::io::{IsTerminal, Read, Write};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -256,6 +256,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         .filter(|(_, result)| result.outcome == Outcome::Failed)
         .map(|(step, _)| step.name)
         .collect();
+    for (step, result) in steps.iter().zip(&results) {
+        let complaints = match result.outcome {
+            Outcome::Failed => complaints(&result.said),
+            Outcome::Passed | Outcome::Skipped => Vec::new(),
+        };
+        if !complaints.is_empty() {
+            println!(
+                "\n== {}, once more: {}",
+                step.name,
+                step.line(arguments.long)
+            );
+            println!("{}", complaints.join("\n"));
+        }
+    }
     println!("\n{}", lines.join("\n"));
     if skipped > 0 {
         println!("{skipped} skipped");
@@ -275,16 +289,22 @@ enum Outcome {
     Skipped,
 }
 
-/// How a step has ended, and the line that says so.
+/// How a step has ended, the line that says so, and what it said itself, as far as that was seen by us.
 struct StepResult {
     outcome: Outcome,
     line: String,
+    said: Vec<u8>,
 }
 
 /// Runs one step, which says what it has to say.
 fn run_step(step: &Step, long: bool) -> Result<StepResult> {
     println!("\n== {}: {}", step.name, step.line(long));
-    let result = outcome_of(step, long, None)?;
+    // A terminal is the step's own, with its bars of progress.
+    let listener = match std::io::stdout().is_terminal() {
+        true => Listener::Nobody,
+        false => Listener::Everybody,
+    };
+    let result = outcome_of(step, long, listener)?;
     println!("== {}", result.line);
     Ok(result)
 }
@@ -301,12 +321,11 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
             let Some((index, step)) = next else {
                 return;
             };
-            let mut said = Vec::new();
-            let result = outcome_of(step, long, Some(&mut said));
+            let result = outcome_of(step, long, Listener::Later);
             let mut results = open(&results);
             println!("\n== {}: {}", step.name, step.line(long));
-            print!("{}", String::from_utf8_lossy(&said));
             if let Ok(result) = &result {
+                print!("{}", String::from_utf8_lossy(&result.said));
                 println!("== {}", result.line);
             }
             results.push((index, result));
@@ -325,22 +344,37 @@ fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a step if that is possible here. What it says goes to `said`, or to where ours goes.
-fn outcome_of(step: &Step, long: bool, said: Option<&mut Vec<u8>>) -> Result<StepResult> {
+/// Who hears what a step says while it runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Listener {
+    /// Our output is its own, and we keep nothing.
+    Nobody,
+    /// We keep it and say it.
+    Everybody,
+    /// We keep it.
+    Later,
+}
+
+/// Runs a step if that is possible here.
+fn outcome_of(step: &Step, long: bool, listener: Listener) -> Result<StepResult> {
     let begun = Instant::now();
+    let mut said = Vec::new();
     let (outcome, text) = match (step.possible)() {
         Err(reason) => (Outcome::Skipped, format!("skipped: {reason}")),
-        Ok(()) if succeeds(step, long, said)? => (Outcome::Passed, "passed".to_owned()),
+        Ok(()) if succeeds(step, long, listener, &mut said)? => {
+            (Outcome::Passed, "passed".to_owned())
+        }
         Ok(()) => (Outcome::Failed, "FAILED".to_owned()),
     };
     let took = begun.elapsed().as_secs_f64();
     Ok(StepResult {
         outcome,
         line: format!("{:<22} {took:>6.1} s  {text}", step.name),
+        said,
     })
 }
 
-fn succeeds(step: &Step, long: bool, said: Option<&mut Vec<u8>>) -> Result<bool> {
+fn succeeds(step: &Step, long: bool, listener: Listener, said: &mut Vec<u8>) -> Result<bool> {
     let mut words = step.line(long).split(' ');
     let program = words.next().context("a step without a program")?;
     let mut command = Command::new(program);
@@ -352,18 +386,43 @@ fn succeeds(step: &Step, long: bool, said: Option<&mut Vec<u8>>) -> Result<bool>
         .current_dir(root()?)
         .stdin(Stdio::null());
     let cannot = || format!("cannot start {program}");
-    let Some(said) = said else {
+    if listener == Listener::Nobody {
         return Ok(command.status().with_context(cannot)?.success());
-    };
-    let mut file = tempfile::tempfile()?;
-    let status = command
-        .stdout(file.try_clone()?)
-        .stderr(file.try_clone()?)
-        .status()
+    }
+    let (mut heard, writer) = std::io::pipe()?;
+    let mut child = command
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .spawn()
         .with_context(cannot)?;
-    file.rewind()?;
-    file.read_to_end(said)?;
-    Ok(status.success())
+    // It has the ends of the pipe that are written to: without them, what is read ends with the step.
+    drop(command);
+    let mut part = [0; 1 << 14];
+    loop {
+        let length = heard.read(&mut part)?;
+        if length == 0 {
+            break;
+        }
+        said.extend_from_slice(&part[..length]);
+        if listener == Listener::Everybody {
+            std::io::stdout().write_all(&part[..length])?;
+            std::io::stdout().flush()?;
+        }
+    }
+    Ok(child.wait()?.success())
+}
+
+/// The lines by which a step names what failed: who looks at the end of a long output finds it there.
+fn complaints(said: &[u8]) -> Vec<String> {
+    const SIGNS: [&str; 6] = ["panicked at", "FAILED", "error", "SUMMARY:", "n=", "failed"];
+    const MOST: usize = 40;
+    let said = String::from_utf8_lossy(said);
+    let lines = said
+        .lines()
+        .filter(|line| SIGNS.iter().any(|sign| line.contains(sign)))
+        .filter(|line| !line.contains(" 0 failed") && !line.ends_with("... ok"));
+    let lines: Vec<String> = lines.map(str::to_owned).collect();
+    lines[lines.len().saturating_sub(MOST)..].to_vec()
 }
 
 /// Installs what is missing, where that needs no more than what a developer has at hand.

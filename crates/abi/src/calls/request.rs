@@ -16,7 +16,7 @@ use crate::args::{InOut, Out, StatusOut, StatusesOut};
 use crate::c;
 use crate::fault::{Checked, Fault};
 use crate::generated::constants as k;
-use crate::handle::request::{Named, pack, unpack};
+use crate::handle::request::{Named, ends_once, pack, unpack};
 use crate::state;
 use general::Watched;
 
@@ -154,8 +154,9 @@ fn exchange_names(names: Vec<Option<RequestId>>) -> Vec<Option<RequestId>> {
 }
 
 /// A request of the list has ended.
+#[inline]
 fn ended(request: &mut c::Request) {
-    if matches!(unpack(*request), Named::Request(_, false)) {
+    if ends_once(*request).is_some() {
         *request = k::MPI_REQUEST_NULL;
     }
 }
@@ -171,7 +172,7 @@ impl<'a> Handles<'a> {
     #[inline]
     fn new(requests: &'a mut [c::Request], statuses: StatusesOut) -> Checked<Self> {
         for request in &*requests {
-            if unpack(*request) == Named::Wild {
+            if ends_once(*request).is_none() && unpack(*request) == Named::Wild {
                 return Err(wild("array_of_requests", *request));
             }
         }
@@ -187,10 +188,11 @@ impl RequestList for Handles<'_> {
 
     #[inline]
     fn request(&self, place: usize) -> Option<RequestId> {
-        match unpack(self.requests[place]) {
+        let handle = self.requests[place];
+        ends_once(handle).or_else(|| match unpack(handle) {
             Named::Request(id, _) => Some(id),
             Named::Null | Named::Wild => None,
-        }
+        })
     }
 
     #[inline]

@@ -302,6 +302,12 @@ impl Request {
         }
     }
 
+    /// Whether it has ended, and without an error.
+    #[inline(always)]
+    pub(super) fn has_ended_well(&self) -> bool {
+        self.phase == Phase::Complete && self.outcome.error.is_none()
+    }
+
     /// Notes what it fails with.
     pub(super) fn fail(&mut self, error: Option<Error>) {
         self.outcome.error = error;

@@ -166,11 +166,17 @@ impl Requests {
     /// started again.
     #[inline]
     pub(super) fn retire(&mut self, id: RequestId) {
-        let Some(slot) = self.get_mut(id) else { return };
+        let Some(slot) = self.slots.get_mut(id.index() as usize) else {
+            return;
+        };
+        if slot.generation() != id.generation() || slot.phase() == Phase::Free {
+            return;
+        }
         if slot.is_persistent() {
             slot.make_inactive();
         } else {
-            self.release(id);
+            slot.vacate(id.next().generation());
+            slot.chain(replace(&mut self.free, id.index()));
         }
     }
 

@@ -82,7 +82,8 @@ impl Process {
             let Some(id) = list.request(place) else {
                 continue;
             };
-            if id != RequestId::DONE {
+            // Most have ended while an earlier one was waited for.
+            if id != RequestId::DONE && !engine.has_ended_well(id) {
                 if let Some(error) = engine.until_over_or_held_up(id) {
                     return Err(error);
                 }

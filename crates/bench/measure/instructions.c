@@ -118,6 +118,11 @@ static void wait_all(void)
         MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
 }
 
+static void waitall(void)
+{
+    MPI_Waitall(CALLS, requests, MPI_STATUSES_IGNORE);
+}
+
 static void test(void)
 {
     int flag;
@@ -325,7 +330,7 @@ static double count(const struct task *task)
             pause_outside();
             steps = steps_of(receive);
         }
-    } else if (task_is(task, "call", "posted")) {
+    } else if (task_is(task, "call", "posted") || task_is(task, "call", "waitall")) {
         if (task->rank == 1)
             irecv();
         go(task->rank);
@@ -333,7 +338,7 @@ static double count(const struct task *task)
             send();
         else {
             pause_outside();
-            steps = steps_of(wait_all);
+            steps = steps_of(task_is(task, "call", "posted") ? wait_all : waitall);
         }
     } else if (task_is(task, "call", "test")) {
         if (task->rank == 1) {

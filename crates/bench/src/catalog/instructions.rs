@@ -7,7 +7,7 @@ use crate::experiment::{
 use crate::results::{Chart, Scale};
 
 /// The calls of `measure/instructions.c`, as it names them and as people do.
-const CALLS: [(&str, &str); 14] = [
+const CALLS: [(&str, &str); 15] = [
     ("send", "MPI_Send"),
     ("isend", "MPI_Isend and MPI_Wait"),
     ("recv", "MPI_Recv, the message is there but was not seen"),
@@ -16,6 +16,10 @@ const CALLS: [(&str, &str); 14] = [
     (
         "posted",
         "MPI_Wait for a receive whose message is there but was not seen",
+    ),
+    (
+        "waitall",
+        "MPI_Waitall for 16 receives whose messages are there, for each",
     ),
     ("test", "MPI_Test in vain"),
     ("iprobe", "MPI_Iprobe in vain"),

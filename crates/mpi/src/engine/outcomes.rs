@@ -74,7 +74,10 @@ impl Engine {
     /// Whether a request has ended without an error, and its outcome was not taken.
     #[inline(always)]
     pub(crate) fn has_ended_well(&self, id: RequestId) -> bool {
-        self.core.requests.get(id).is_some_and(Request::has_ended_well)
+        self.core
+            .requests
+            .get(id)
+            .is_some_and(Request::has_ended_well)
     }
 
     /// Takes the outcomes of a list whose requests have all ended.

@@ -244,7 +244,7 @@ pub(super) fn random(dice: &mut Dice, depth: u32) -> (Arc<Datatype>, Naive) {
 #[test]
 fn any_datatype_is_its_type_map() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
-    let rounds = if cfg!(miri) { 20 } else { 4000 };
+    let rounds = if cfg!(miri) { 12 } else { 4000 };
     for round in 0..rounds {
         let depth = dice.below(5) as u32;
         let (datatype, naive) = random(&mut dice, depth);
@@ -342,6 +342,8 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
         true => vec![3, 24],
         false => (1..=140).chain([255, 256, 257, 5000]).collect(),
     };
+    // More than the loops take at once.
+    let many = if cfg!(miri) { 10 } else { 40 };
     for size in sizes {
         let byte = Naive::of(Basic::Byte);
         let piece = byte.block(size);
@@ -355,8 +357,8 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
         let in_rows = in_vector.repeated(3, 6 * (size + gap)).settled();
         let pairs = Datatype::hvector(2, 1, size + gap, &bytes).unwrap();
         let in_pairs = piece.repeated(2, size + gap).settled();
-        let many_pairs = Datatype::hvector(40, 1, 3 * (size + gap), &pairs).unwrap();
-        let in_many_pairs = in_pairs.repeated(40, 3 * (size + gap)).settled();
+        let many_pairs = Datatype::hvector(many, 1, 3 * (size + gap), &pairs).unwrap();
+        let in_many_pairs = in_pairs.repeated(many, 3 * (size + gap)).settled();
         let displacements = [0, size + gap, 2 * size + 3 * gap, 7 * size, 9 * size + 1];
         let listed = Recipe::HindexedBlock {
             block: 1,
@@ -396,8 +398,8 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
         in_fields.add(&piece.block(1), 0);
         in_fields.add(&byte.block(3), 4 * size + gap);
         let in_fields = in_fields.settled();
-        let many_fields = Datatype::hvector(30, 1, 5 * size + gap + 4, &fields).unwrap();
-        let in_many_fields = in_fields.repeated(30, 5 * size + gap + 4).settled();
+        let many_fields = Datatype::hvector(many, 1, 5 * size + gap + 4, &fields).unwrap();
+        let in_many_fields = in_fields.repeated(many, 5 * size + gap + 4).settled();
         for (name, datatype, naive, counts) in [
             ("fields", many_fields, in_many_fields, [1, 2]),
             ("vector", vector, in_vector, [1, 7]),

@@ -18,24 +18,27 @@
 //! 2. past a writer that is first in line, and waits since a later [time](Time) than that of the caller;
 //! 3. after a writer that it has met `alone`: then it is *listed*, and the next one in line waits for it.
 //!
-//! Else it waits. The time is that of a clock which all locks have together: a writer that is first and has to wait advances it by one, and
-//! announces what it shows. Who has gone past a writer takes the time of that writer for its own when it has given the lock back, so that it
-//! goes past the same one only once, and past none that waits since before.
+//! Else it waits. The time is that of a clock which all locks have together: a writer that is first and has to wait advances it by
+//! one, and announces what it shows. Who has gone past a writer takes the time of that writer for its own when it has given the lock
+//! back, so that it goes past the same one only once, and past none that waits since before.
 //!
 //! # Why nobody waits for ever
 //! *A writer.* Each reader goes past it once by 2, and once by 3, which takes that it came before the writer was first.
 //!
 //! *A circle.* Let all locks of a reader be taken while its time stays the same, the first of them by a number, and let writers have
-//! one lock each. Who has nothing holds nobody up who could be in a circle. Who is `alone` waits for nothing. What is left is a reader that waits
-//! for a writer which is first in line, and this for readers that are in: the time of the writer is not later than that of the reader that waits, but
-//! later than that of each one that is in. For that one has gone past, or was in before the writer announced itself; and no time is ahead of the clock.
-//! So the times of the readers in a circle would fall all the way round. A program whose writers ask for a second lock can
-//! wait in a circle, as it can with any locks: there somebody has what the other one wants.
+//! one lock each. Who has nothing holds nobody up who could be in a circle. Who is `alone` waits for nothing. What is left is a
+//! reader that waits for a writer which is first in line, and this for readers that are in: the time of the writer is not later than
+//! that of the reader that waits, but later than that of each one that is in. For that one has gone past, or was in before the writer
+//! announced itself; and no time is ahead of the clock. So the times of the readers in a circle would fall all the way round.
+//!
+//! A program whose writers ask for a second lock can wait in a circle, as it can with any locks: there somebody has what the other
+//! one wants.
 //!
 //! # With flags
-//! Beside it there may be a [`ReaderBias`]. A writer turns flags off as soon as it is first in line, and is `alone` only when they are down; meanwhile
-//! a reader that has the lock by a number may turn them on again. So a writer looks once more when it is alone, when no reader is left that could, and steps
-//! back if they are on. It announces itself after it has turned them off: whoever came in by a flag was in before.
+//! Beside it there may be a [`ReaderBias`]. A writer turns flags off as soon as it is first in line, and is `alone` only when they
+//! are down; meanwhile a reader that has the lock by a number may turn them on again. So a writer looks once more when it is alone,
+//! when no reader is left that could, and steps back if they are on. It announces itself after it has turned them off: whoever came
+//! in by a flag was in before.
 //!
 //! # Ordering
 //! SYNC ticket_lock: all accesses of both words are sequentially consistent. So what is done under the lock comes before
@@ -238,9 +241,9 @@ impl<'a> TicketLock<'a> {
         self.update(change).is_some()
     }
 
-    /// Shares it, for a caller that has other locks and this time, past all who may be passed. `listed` is false at first and the same variable
-    /// for each look; who gives up while it is true calls [`unlist`](Self::unlist). `None`: the caller waits, and looks again after
-    /// any change.
+    /// Shares it, for a caller that has other locks and this time, past all who may be passed. `listed` is false at first and
+    /// the same variable for each look; who gives up while it is true calls [`unlist`](Self::unlist). `None`: the caller waits, and
+    /// looks again after any change.
     pub fn share_further(self, mine: Time, listed: &mut bool) -> Option<Past> {
         // SYNC ticket_lock
         let mut word = self.tickets.load(Ordering::SeqCst);

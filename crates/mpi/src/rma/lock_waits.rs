@@ -2,8 +2,8 @@
 //!
 //! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
 //! engine of the target gives it. Both let a rank that has other locks of the window go past those who wait to be alone:
-//! [`ticket_lock`](weft_atomic::ticket_lock) says when, and why nobody waits for ever then. The time that it speaks of is that of a window's member, here for
-//! locks in shared memory, in the engine for the others.
+//! [`ticket_lock`](weft_atomic::ticket_lock) says when, and why nobody waits for ever then. The time that it speaks of belongs to a
+//! rank in a window, here for locks in shared memory, in the engine for the others.
 
 use weft_atomic::Ordering::Relaxed;
 use weft_atomic::reader_bias::Entered;

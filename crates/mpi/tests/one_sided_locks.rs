@@ -1,6 +1,6 @@
 //! Random programs of locks, under simulation: ranks that share several locks of a window at a time, in any order, within epochs of all and one
 //! by one, and ranks that want one alone. The simulated machine knows when nobody can go on, which is never. Locks in the memory of one
-//! host, and by messages.
+//! host, and by messages. `WEFT_SEEDS=100000` runs so many programs of each.
 #![allow(missing_docs)]
 
 mod common;
@@ -166,7 +166,10 @@ fn play(ranks: usize, seed: u64, shares_memory: bool, flavor: Flavor) {
 
 #[test]
 fn whoever_wants_a_lock_gets_it() {
-    for seed in 0..if cfg!(miri) { 1 } else { 300 } {
+    let usual = if cfg!(miri) { 1 } else { 300 };
+    let seeds = std::env::var("WEFT_SEEDS").ok();
+    let seeds = seeds.and_then(|number| number.parse().ok());
+    for seed in 0..seeds.unwrap_or(usual) {
         let ranks = 3 + seed as usize % 5;
         let flavors = [Flavor::Allocate, Flavor::Create];
         let flavor = flavors[seed as usize / 2 % 2];

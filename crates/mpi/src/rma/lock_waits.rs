@@ -130,7 +130,8 @@ impl Window {
         outcome
     }
 
-    /// Stands in line to be alone, and waits for those who share the lock by their flags.
+    /// Stands in line to be alone, and waits for those who share the lock by their flags: its bit is set before it turns those off, and the
+    /// fence of that stands before its look at them, so that whoever takes its flag back finds the bit.
     #[cold]
     fn await_alone(&self, lock: SharedLock<'_>) -> Result<()> {
         let clock = self.control(0)?;

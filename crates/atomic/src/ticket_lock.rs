@@ -161,8 +161,11 @@ impl Tickets {
     }
 
     fn list(self) -> Option<Self> {
-        let listed = (self.listed + 1 <= u16::MAX >> 1).then_some(self.listed + 1)?;
-        Some(Self { listed, ..self })
+        let has_room = self.listed < u16::MAX >> 1;
+        has_room.then(|| Self {
+            listed: self.listed + 1,
+            ..self
+        })
     }
 
     fn unlist(self) -> Self {

@@ -112,15 +112,17 @@ static void polled(int target) {
     if (check_rank == check_size - 1) {
         await(2);
         change(target);
-        return;
+    } else {
+        do {
+            MPI_Win_lock_all(0, win);
+            use(below(check_size));
+            now = use(target);
+            MPI_Win_unlock_all(win);
+        } while (now == before);
+        CHECK(now == before + 1);
     }
-    do {
-        MPI_Win_lock_all(0, win);
-        use(below(check_size));
-        now = use(target);
-        MPI_Win_unlock_all(win);
-    } while (now == before);
-    CHECK(now == before + 1);
+    /* Nobody changes it once more before all have seen that. */
+    MPI_Barrier(MPI_COMM_WORLD);
 }
 
 static void all_of_it(int rounds) {
@@ -135,6 +137,7 @@ static void all_of_it(int rounds) {
         }
         for (int i = 0; i < 20; i++) mixed();
         if (check_size > 1 && round % 4 == 0) {
+            /* What was before is done. */
             MPI_Barrier(MPI_COMM_WORLD);
             polled(round / 4 % check_size);
         }

@@ -468,6 +468,12 @@ fn locks_of_windows_are_shared_or_had_alone() {
     passes("window_locks", &[2, 3], &["threads"]);
 }
 
+/// Nobody waits for ever who shares several locks while others wait to have one of them alone, and those others do not either.
+#[test]
+fn locks_of_windows_are_taken_in_any_order() {
+    passes("window_circles", &[1, 2, 4, 5, 8], &[]);
+}
+
 #[test]
 fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 3, 17], &[]);
@@ -937,6 +943,8 @@ fn over_tcp_plain_and_encrypted() {
         ("communicators", 4, &[]),
         ("ring", 9, &["20"]),
         ("one_sided", 4, &[]),
+        ("window_circles", 4, &[]),
+        ("window_circles", 7, &["20"]),
     ] {
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {

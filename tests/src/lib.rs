@@ -244,12 +244,13 @@ pub fn mpiexec(ranks: u32, program: &Path, arguments: &[&str]) -> Ended {
 
 /// The programs of `tests/programs` that say how many ranks they had, with what they are given: for ways to start and to reach
 /// ranks.
-pub const PROGRAMS: [(&str, &str); 5] = [
+pub const PROGRAMS: [(&str, &str); 6] = [
     ("ring", "20"),
     ("point_to_point", ""),
     ("communicators", ""),
     ("collectives", ""),
     ("one_sided", ""),
+    ("window_circles", "10"),
 ];
 
 /// Has `start` run one of these, or another that says so, to its end with so many ranks.

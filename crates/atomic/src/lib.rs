@@ -12,6 +12,7 @@
 //!   arrivals  who of a group has come how far, with something to tell
 //!   admission what others use until its owner takes it back: who is inside, and what becomes of them
 //!   reader_bias    who shares a lock leaves its word alone until somebody wants it alone
+//!   ticket_lock    a lock that is shared or had alone, in the order of asking, but for who has other locks
 //!   stores    what a process has stored and its processor may still keep from others
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
@@ -43,6 +44,7 @@ pub mod reader_bias;
 pub mod ring;
 pub mod stores;
 pub mod table;
+pub mod ticket_lock;
 pub mod types;
 
 #[cfg(test)]

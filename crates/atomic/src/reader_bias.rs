@@ -22,6 +22,9 @@
 //! flag that is set after it was found 0 finds `off`: only who has the lock, to share it or without having been alone, takes `off` back, and nobody has that
 //! as long as another one is alone. Nor is `off` left behind by who has found a flag and does not wait for it: whoever has the lock next would not look.
 //!
+//! Who is to have the lock next may turn flags off and wait for them before it has it, while others share it, if it looks at `off` once more when
+//! it has it: one of those others may have taken that back ([`ticket_lock`](crate::ticket_lock)).
+//!
 //! # Ordering
 //! SYNC reader_bias.inside: what was done inside comes before the flag is 0 (Release), which is looked for by Acquire.
 //! SYNC reader_bias.on: who goes in by its flag has found `off` to be 0 (Acquire); who took that back (Release) had the lock, after whoever was

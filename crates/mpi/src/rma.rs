@@ -25,13 +25,14 @@ mod epoch;
 mod exchange;
 mod fence;
 mod hints;
+mod lock_waits;
 mod passive;
 mod shared_lock;
 mod target;
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, AtomicU32, FenceMode, Ordering, StoresInFlight};
+use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, FenceMode, Ordering, StoresInFlight};
 use weft_fabric::{Region, SharedKey, Token};
 use weft_sys::SharedMemory;
 
@@ -96,6 +97,8 @@ pub struct Window {
     fences: FenceMode,
     /// Where the flag of this rank is among them.
     flag_at: usize,
+    /// The time of this rank: that of the latest writer which it went past to share a lock that it has given back since.
+    time: AtomicU64,
     /// Elements are combined under their lock, many at a time, and not one by one.
     coarse: bool,
     /// The block of shared memory that belongs to this rank, and those of other ranks that it uses.

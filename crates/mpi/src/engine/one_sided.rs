@@ -39,6 +39,7 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use weft_atomic::ticket_lock::Time;
 use weft_fabric::{Head, Peer};
 
 use super::request_id::RequestId;
@@ -73,6 +74,8 @@ pub(crate) struct WindowState {
     memory: WindowMemory,
     group: Arc<Group>,
     lock: LockQueue,
+    /// The time of this rank: that of the latest writer which it went past to share a lock that it has given back since.
+    time: Time,
     members: Vec<Member>,
     /// What is said when a member is lost.
     lost: Option<Error>,
@@ -85,6 +88,7 @@ impl WindowState {
             memory,
             group: Arc::clone(group),
             lock: LockQueue::default(),
+            time: 0,
             members: (0..group.size()).map(|_| Member::default()).collect(),
             lost: None,
         }

@@ -73,7 +73,7 @@ impl Window {
         self.look_at_times();
         for rank in self.epoch.held() {
             if let Some(lock) = self.lock_at_hand(rank) {
-                self.leave_lock(lock, LockKind::Shared);
+                self.leave_lock(rank, lock, LockKind::Shared);
             }
         }
         self.stores.drain();
@@ -105,7 +105,7 @@ impl Window {
 
     /// Takes a lock to be alone, if nobody has it and readers take tickets. Whether that was done.
     #[inline(always)]
-    fn be_alone_at_once(&self, lock: SharedLock<'_>) -> bool {
+    pub(super) fn be_alone_at_once(&self, lock: SharedLock<'_>) -> bool {
         if lock.are_flags_on() || !lock.try_take(LockKind::Exclusive) {
             return false;
         }
@@ -137,7 +137,7 @@ impl Window {
         self.stores.publish();
         self.look_at_times();
         if let Some(lock) = lock.filter(|_| held) {
-            self.leave_lock(lock, kind);
+            self.leave_lock(rank, lock, kind);
         }
         self.stores.drain();
         self.epoch.unlock(rank);

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use weft_atomic::{AtomicBool, AtomicU32, FenceMode};
+use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, FenceMode};
 use weft_fabric::{Region, SharedBlock};
 use weft_sys::{SharedMemory, membarrier};
 
@@ -145,6 +145,7 @@ impl Window {
             shared_locks: all_share && all.as_ref().is_ok_and(|all| has_blocks(all)),
             fences,
             flag_at: shared_lock::flag_at(comm.size(), comm.rank()),
+            time: AtomicU64::new(0),
             flavor,
             own: made.exposed.as_ref().map_or(Region::EMPTY, Exposed::region),
             unit,

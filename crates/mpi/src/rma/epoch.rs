@@ -120,6 +120,13 @@ impl Epoch {
             .any(|bits| bits.load(Relaxed) & LOCK != 0)
     }
 
+    /// Whether the lock of any member was asked for by `MPI_Win_lock`, and is held.
+    pub(super) fn has_asked_for_locks(&self) -> bool {
+        let asked = |bits: u8| bits & (LOCK | HELD) == LOCK | HELD;
+        self.access.load(Relaxed) == LOCKED
+            && self.members.iter().any(|bits| asked(bits.load(Relaxed)))
+    }
+
     /// The epoch that is open, for people.
     fn name(&self) -> &'static str {
         match self.access() {
@@ -568,9 +575,14 @@ mod tests {
         assert!(refused(epoch.check_flush(Some(2))) && epoch.check_flush(None).is_ok());
         assert_eq!(epoch.locked(1, "").unwrap(), Some(LockKind::Exclusive));
         assert_eq!(epoch.locked(0, "").unwrap(), None);
+        assert!(epoch.has_asked_for_locks());
         assert!(!epoch.may_lock_at_once(1) && epoch.may_lock_at_once(2));
         assert_eq!(epoch.locked_at_once(0), Some((LockKind::Shared, false)));
         epoch.unlock(1);
+        assert!(
+            !epoch.has_asked_for_locks(),
+            "of the other one nobody was asked"
+        );
         assert!(epoch.check_flush(None).is_ok() && refused(epoch.check_lock_all()));
         epoch.unlock(0);
         // Nobody has a lock any more.

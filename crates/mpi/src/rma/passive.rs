@@ -1,7 +1,6 @@
 //! Passive target synchronisation: lock, unlock, flush (MPI 5.0, sections 12.5.3 and 12.5.4).
 //!
-//! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
-//! engine of the target gives it. `MPI_Win_lock` waits for the lock. `MPI_Win_lock_all` waits for that of the own memory, and in
+//! How a lock is taken and waited for: [`lock_waits`](super::lock_waits). `MPI_Win_lock` waits for the lock. `MPI_Win_lock_all` waits for that of the own memory, and in
 //! a window of shared memory, which the program may load and store, for those of all; any other it asks for when the first
 //! operation goes there: whichever thread that is, one asks for all, and who may is decided by who has the engine.
 
@@ -9,7 +8,6 @@ use weft_atomic::FenceMode;
 use weft_atomic::Ordering::Relaxed;
 use weft_atomic::reader_bias::Entered;
 
-use super::shared_lock::SharedLock;
 use super::{Assertion, Flavor, LockKind, Window};
 use crate::engine::WaitFor;
 use crate::engine::one_sided::WindowState;
@@ -26,7 +24,7 @@ impl Window {
         self.epoch.check_lock(rank)?;
         self.stores.drain();
         if !assertion.no_check {
-            self.take_lock(rank, kind)?;
+            self.take_lock(rank, kind, self.epoch.has_asked_for_locks())?;
         }
         self.epoch.lock(rank, kind, !assertion.no_check);
         Ok(())
@@ -64,9 +62,10 @@ impl Window {
             Flavor::Shared => 0..self.size(),
             _ => me..me + 1,
         };
+        let first = ranks.start;
         for rank in ranks {
             // No operation of another thread asks for a lock before the epoch is there.
-            match self.take_lock(rank, LockKind::Shared) {
+            match self.take_lock(rank, LockKind::Shared, rank != first) {
                 Ok(()) => self.epoch.note_taken(rank),
                 Err(error) => {
                     let _ = self.unlock_all();
@@ -159,11 +158,14 @@ impl Window {
 
     /// Asks for the lock of a member, for all threads of this rank.
     fn claim_lock(&self, rank: u32, at_once: bool) -> Result<()> {
+        // That of the own memory was taken first.
+        let has_others = true;
         let taken = if self.shared_locks || at_once {
-            self.take_lock(rank, LockKind::Shared)
+            self.take_lock(rank, LockKind::Shared, has_others)
         } else {
             let context = self.context();
-            self.engine().request_lock(context, rank, LockKind::Shared)
+            self.engine()
+                .request_lock(context, rank, LockKind::Shared, has_others)
         };
         let awaited = match &taken {
             Ok(()) => self.epoch.note_held(rank),
@@ -176,7 +178,7 @@ impl Window {
     }
 
     /// Waits until operations may go to a member.
-    fn await_open(&self, rank: u32) -> Result<()> {
+    pub(super) fn await_open(&self, rank: u32) -> Result<()> {
         self.wait_until(|window| {
             let member = window.member_mut(rank);
             if !member.is_open() {
@@ -184,116 +186,6 @@ impl Window {
             }
             Some(member.lost().map_or(Ok(()), |error| Err(error.clone())))
         })
-    }
-
-    fn take_lock(&self, rank: u32, kind: LockKind) -> Result<()> {
-        if !self.shared_locks {
-            let context = self.context();
-            self.engine().request_lock(context, rank, kind)?;
-            return self.await_open(rank);
-        }
-        let lock = self.shared_lock(rank)?;
-        if kind == LockKind::Shared {
-            match lock.enter_by_flag(self.flag_at) {
-                Entered::Inside => return Ok(()),
-                Entered::Retreated => self.tell_waiters(lock),
-                Entered::Off => {}
-            }
-        }
-        if !lock.try_take(kind) {
-            self.await_lock(lock, kind)?;
-        }
-        match kind {
-            LockKind::Exclusive if !lock.turn_flags_off() => self.await_flags(lock),
-            LockKind::Exclusive => Ok(()),
-            LockKind::Shared => {
-                if self.targets[rank as usize].count_reader() {
-                    lock.turn_flags_on();
-                }
-                Ok(())
-            }
-        }
-    }
-
-    #[inline]
-    fn shared_lock(&self, rank: u32) -> Result<SharedLock<'_>> {
-        let control = self.control(rank)?;
-        Ok(SharedLock::new(control, self.size(), self.fences))
-    }
-
-    /// Waits for those who share a lock by their flags, which the caller has taken to be alone.
-    #[cold]
-    fn await_flags(&self, lock: SharedLock<'_>) -> Result<()> {
-        let (me, context) = (self.comm.rank(), self.context());
-        lock.wait(me);
-        lock.fence_of_waiter();
-        let outcome = self.engine().wait_for(WaitFor::Window(context), |engine| {
-            if lock.are_flags_down() {
-                return Some(Ok(()));
-            }
-            let lost = engine.window(context).lost();
-            lost.map(|error| Err(error.clone()))
-        });
-        lock.end_wait(me);
-        outcome
-    }
-
-    /// Has those look who wait for a lock.
-    #[cold]
-    pub(super) fn tell_waiters(&self, lock: SharedLock<'_>) {
-        let mut engine = self.engine();
-        for rank in lock.waiters() {
-            engine.tell_freed(self.context(), rank);
-        }
-    }
-
-    /// Gives back the lock of a member in shared memory.
-    #[inline]
-    pub(super) fn leave_lock(&self, lock: SharedLock<'_>, kind: LockKind) {
-        if kind == LockKind::Exclusive || !lock.leave_by_flag(self.flag_at) {
-            lock.leave(kind);
-            self.stores.drained();
-        }
-        if lock.has_waiters() {
-            self.tell_waiters(lock);
-        }
-    }
-
-    #[cold]
-    fn await_lock(&self, lock: SharedLock<'_>, kind: LockKind) -> Result<()> {
-        let (me, context) = (self.comm.rank(), self.context());
-        let ticket = lock.draw();
-        lock.wait(me);
-        let mut engine = self.engine();
-        let outcome = engine.wait_for(WaitFor::Window(context), |engine| {
-            if lock.enter(ticket, kind) {
-                return Some(Ok(()));
-            }
-            let lost = engine.window(context).lost();
-            lost.map(|error| Err(error.clone()))
-        });
-        lock.end_wait(me);
-        if outcome.is_ok() && kind == LockKind::Shared {
-            // The next one may be a reader, too.
-            for rank in lock.waiters() {
-                engine.tell_freed(context, rank);
-            }
-        }
-        outcome
-    }
-
-    fn give_back(&self, rank: u32, kind: LockKind) -> Result<()> {
-        let context = self.context();
-        if !self.shared_locks {
-            // Whoever gives back what was not given yet would be given it later.
-            let open = self.await_open(rank);
-            self.stores.drain();
-            let released = self.engine().release_lock(context, rank);
-            return open.and(released);
-        }
-        let lock = self.shared_lock(rank)?;
-        self.leave_lock(lock, kind);
-        Ok(())
     }
 
     /// `MPI_Win_flush`: the operations to this member have been carried out.

@@ -1,20 +1,18 @@
 //! Shared lock: the lock of a member's memory, as words in memory that all members share (MPI 5.0, section 12.5.3).
 //!
 //! ```text
-//!   byte 0           64              128                            (a line further)
-//!        element     tickets, off    who waits: a bit for each rank   flags: one for each rank
+//!   byte 0           64                              128                            (a line further)
+//!        element     tickets, first, clock, off      who waits: a bit for each rank   flags: one for each rank
 //!        lock
-//!
-//!   tickets:  next (16) │ serving (16) │ readers (32)
 //! ```
 //!
 //! A rank that shares the lock goes by its flag alone, without any atomic instruction, until a writer turns that
-//! [off](weft_atomic::reader_bias), and waits for those who are in by their flags. From then on readers take tickets, too; who
-//! has done so [often enough](READERS_IN_A_ROW) turns the flags on again.
+//! [off](weft_atomic::reader_bias), and waits for those who are in by their flags. From then on readers take
+//! [tickets](weft_atomic::ticket_lock), too; who has done so [often enough](READERS_IN_A_ROW) turns the flags on again.
 //!
-//! First come, first served: whoever wants the lock draws the number `next`, and has its turn when `serving` has come to
-//! it. A reader lets the next one in at once, and counts itself; a writer waits until no reader is left, and lets the next one
-//! in when it is done. Taken and given back without a wait, a ticket costs one atomic instruction each.
+//! First come, first served, but for a reader that has other locks of the window: it goes past a writer that waits since later than the reader's
+//! time. The clock of the window is a word beside the lock of its first member, which a writer advances that is first in line and has to wait; the
+//! others are not used.
 //!
 //! Who has to wait sets its bit, looks again, and waits for messages; whoever changes the tickets wakes those whose bit is
 //! set. Either sees what the other has done, because both are sequentially consistent (`SYNC shared_lock`).
@@ -22,6 +20,7 @@
 //! A member that dies with the lock, or while it waits for it, ends the waits of all others in an error.
 
 use weft_atomic::reader_bias::{Entered, ReaderBias};
+use weft_atomic::ticket_lock::{Number, Past, TicketLock, Time, Turn, Writer};
 use weft_atomic::{AtomicU32, AtomicU64, FenceMode, Ordering};
 use weft_sys::{Futex, SharedMemory};
 
@@ -29,7 +28,7 @@ use crate::engine::one_sided::LockKind;
 use crate::exposed::{ElementLock, LOCK_BYTES};
 
 const TICKETS: usize = 64;
-const OFF: usize = TICKETS + 8;
+const OFF: usize = TICKETS + 24;
 const WAITERS: usize = 128;
 const LINE: usize = 64;
 /// A block is a whole number of these, so that the memory behind it is aligned as such.
@@ -71,61 +70,10 @@ pub(super) fn element_lock(control: &SharedMemory, me: u32, for_all: bool) -> El
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Tickets {
-    next: u16,
-    serving: u16,
-    readers: u32,
-}
-
-impl Tickets {
-    fn of(word: u64) -> Self {
-        Self {
-            next: word as u16,
-            serving: (word >> 16) as u16,
-            readers: (word >> 32) as u32,
-        }
-    }
-
-    fn word(self) -> u64 {
-        u64::from(self.next) | u64::from(self.serving) << 16 | u64::from(self.readers) << 32
-    }
-
-    /// Draws a number.
-    fn draw(self) -> Self {
-        Self {
-            next: self.next.wrapping_add(1),
-            ..self
-        }
-    }
-
-    /// The number `ticket` has its turn; `None` if it has not.
-    fn enter(self, ticket: u16, kind: LockKind) -> Option<Self> {
-        if self.serving != ticket {
-            return None;
-        }
-        match kind {
-            LockKind::Shared => Some(Self {
-                serving: self.serving.wrapping_add(1),
-                readers: self.readers + 1,
-                ..self
-            }),
-            LockKind::Exclusive => (self.readers == 0).then_some(self),
-        }
-    }
-
-    fn leave(self, kind: LockKind) -> Self {
-        match kind {
-            LockKind::Shared => Self {
-                readers: self.readers.saturating_sub(1),
-                ..self
-            },
-            LockKind::Exclusive => Self {
-                serving: self.serving.wrapping_add(1),
-                ..self
-            },
-        }
-    }
+/// Tickets, who is first in line, and the clock; whoever has attached a block has them.
+#[inline]
+fn words(control: &SharedMemory) -> Option<&[AtomicU64; 3]> {
+    control.atomic_u64s(TICKETS)
 }
 
 /// The lock of one member.
@@ -135,10 +83,6 @@ pub(super) struct SharedLock<'a> {
     members: u32,
     mode: FenceMode,
 }
-
-/// A number drawn.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ticket(u16);
 
 impl<'a> SharedLock<'a> {
     /// `mode`: that of all members.
@@ -179,11 +123,14 @@ impl<'a> SharedLock<'a> {
         }
     }
 
-    /// Who has it by a ticket, and is not alone in it, lets readers go by their flags.
+    /// Who shares it by a number, or has it without having been alone, lets readers go by their flags. Look then who waits: a writer that is
+    /// first in line turns that off again.
     #[cold]
     pub(super) fn turn_flags_on(&self) {
         if let Some(bias) = self.bias() {
             bias.turn_on();
+            // SYNC shared_lock: between this and the look at who waits.
+            FenceMode::Symmetric.light();
         }
     }
 
@@ -193,14 +140,14 @@ impl<'a> SharedLock<'a> {
         self.bias().is_some_and(ReaderBias::is_on)
     }
 
-    /// Who has taken it, to be alone, makes readers take tickets. Whether nobody shares it by a flag; else
-    /// [`are_flags_down`](Self::are_flags_down) says when.
+    /// Who has taken it, to be alone, without having been in line, makes readers take tickets. Whether nobody shares it by a flag; else the
+    /// caller [gives it back](Self::give_up_to_be_alone).
     #[inline]
     pub(super) fn turn_flags_off(&self) -> bool {
         match self.bias() {
             Some(bias) if bias.is_on() => {
                 bias.turn_off(&Futex::shared());
-                self.are_flags_down()
+                bias.are_out(self.all_flags())
             }
             _ => true,
         }
@@ -214,57 +161,81 @@ impl<'a> SharedLock<'a> {
         self.leave(LockKind::Exclusive);
     }
 
-    /// Whether nobody shares it by a flag, after they were turned off.
-    #[cold]
-    pub(super) fn are_flags_down(&self) -> bool {
-        let flag = |rank| self.control.atomic_u32(flag_at(self.members, rank));
-        let flags = (0..self.members).filter_map(flag);
-        self.bias().is_none_or(|bias| bias.are_out(flags))
+    fn all_flags(&self) -> impl Iterator<Item = &'a AtomicU32> + use<'a> {
+        let Self {
+            control, members, ..
+        } = *self;
+        (0..members).filter_map(move |rank| control.atomic_u32(flag_at(members, rank)))
     }
 
-    /// Stands between [`wait`](Self::wait) and the look at flags.
-    pub(super) fn fence_of_waiter(&self) {
-        self.mode.heavy(&Futex::shared());
+    #[inline]
+    fn tickets(&self) -> Option<TicketLock<'a>> {
+        let [tickets, first, _] = words(self.control)?;
+        Some(TicketLock::new(tickets, first))
     }
 
-    fn tickets(&self) -> Option<&'a AtomicU64> {
-        self.control.atomic_u64(TICKETS)
-    }
-
-    /// Replaces the tickets by what `change` makes of them; answers what they were, or `None` if it makes nothing of them.
-    #[inline(always)]
-    fn update(&self, change: impl Fn(Tickets) -> Option<Tickets>) -> Option<Tickets> {
-        let change = |word| change(Tickets::of(word)).map(Tickets::word);
-        // SYNC shared_lock
-        let word = self.tickets()?;
-        let was = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
-        was.ok().map(Tickets::of)
-    }
-
-    /// Takes the lock if nobody is in the way.
+    /// Takes the lock if nobody is in the way, nor in line.
     #[inline]
     pub(super) fn try_take(&self, kind: LockKind) -> bool {
-        self.update(|now| now.draw().enter(now.next, kind))
-            .is_some()
+        self.tickets().is_some_and(|tickets| match kind {
+            LockKind::Shared => tickets.try_share(),
+            LockKind::Exclusive => tickets.try_be_alone(),
+        })
     }
 
-    /// Draws a number.
-    pub(super) fn draw(&self) -> Ticket {
-        Ticket(
-            self.update(|now| Some(now.draw()))
-                .map_or(0, |was| was.next),
-        )
+    /// Draws a number, to share the lock.
+    pub(super) fn draw(&self) -> Option<Number> {
+        self.tickets().map(TicketLock::draw)
     }
 
-    /// Takes the lock if the number has its turn.
-    pub(super) fn enter(&self, ticket: Ticket, kind: LockKind) -> bool {
-        self.update(|now| now.enter(ticket.0, kind)).is_some()
+    /// Shares the lock if the number has its turn.
+    pub(super) fn share(&self, number: Option<Number>) -> bool {
+        let both = self.tickets().zip(number);
+        both.is_some_and(|(tickets, number)| tickets.share(number))
+    }
+
+    /// Shares the lock for a rank that has other locks, and this time: see [`TicketLock::share_further`].
+    pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Past> {
+        self.tickets()?.share_further(mine, listed)
+    }
+
+    /// Who is listed waits no more.
+    pub(super) fn unlist(&self) {
+        if let Some(tickets) = self.tickets() {
+            tickets.unlist();
+        }
+    }
+
+    /// Gets in line, to be alone.
+    pub(super) fn stand_in_line(&self) -> Option<Writer> {
+        self.tickets().map(TicketLock::stand_in_line)
+    }
+
+    /// A writer in line looks whether it is alone. `clock`: the words of the window's first member.
+    pub(super) fn look(&self, writer: &mut Option<Writer>, clock: &SharedMemory) -> Turn {
+        let lock = self.tickets().zip(self.bias()).zip(writer.as_mut());
+        let Some(((tickets, bias), writer)) = lock else {
+            return Turn::Waits;
+        };
+        let turn = tickets.look(writer, bias, || self.all_flags(), &Futex::shared());
+        if turn == Turn::First
+            && let Some([_, _, clock]) = words(clock)
+        {
+            let before = clock.fetch_add(1, Ordering::SeqCst);
+            tickets.announce(writer, before.wrapping_add(1));
+        }
+        turn
     }
 
     /// Gives it back.
     #[inline]
     pub(super) fn leave(&self, kind: LockKind) {
-        self.update(|now| Some(now.leave(kind)));
+        if let Some(tickets) = self.tickets() {
+            match kind {
+                LockKind::Shared => tickets.leave(),
+                LockKind::Exclusive => tickets.leave_alone(),
+            }
+        }
     }
 
     fn waiter(&self, rank: u32) -> Option<(&'a AtomicU64, u64)> {
@@ -327,32 +298,55 @@ mod tests {
     use super::*;
     use LockKind::{Exclusive, Shared};
 
+    fn look(lock: SharedLock<'_>, writer: &mut Option<Writer>, clock: &SharedMemory) -> bool {
+        lock.look(writer, clock) == Turn::Alone
+    }
+
     #[test]
     fn first_come_first_served() {
         let control = SharedMemory::of_this_process(bytes(70)).expect("maps");
         let lock = SharedLock::new(&control, 70, FenceMode::Symmetric);
-        for _ in 0..70_000 {
-            // Numbers come round.
-            assert!(lock.try_take(Exclusive));
-            lock.leave(Exclusive);
-        }
         assert!(lock.try_take(Shared) && lock.try_take(Shared) && !lock.try_take(Exclusive));
-        let writer = lock.draw();
-        assert!(!lock.enter(writer, Exclusive));
+        let mut writer = lock.stand_in_line();
+        assert_eq!(lock.look(&mut writer, &control), Turn::First);
         assert!(!lock.try_take(Shared), "a writer waits");
         let reader = lock.draw();
         lock.leave(Shared);
-        assert!(!lock.enter(writer, Exclusive) && !lock.enter(reader, Shared));
+        assert!(!look(lock, &mut writer, &control) && !lock.share(reader));
         lock.leave(Shared);
-        assert!(!lock.enter(reader, Shared) && lock.enter(writer, Exclusive));
-        assert!(!lock.enter(reader, Shared));
+        assert!(!lock.share(reader) && look(lock, &mut writer, &control));
+        assert!(!lock.share(reader));
         lock.leave(Exclusive);
-        assert!(lock.enter(reader, Shared) && lock.try_take(Shared));
+        assert!(lock.share(reader) && lock.try_take(Shared));
         lock.wait(3);
         lock.wait(69);
         lock.wait(64);
         lock.end_wait(3);
         assert_eq!(lock.waiters().collect::<Vec<_>>(), [64, 69]);
+    }
+
+    #[test]
+    fn who_has_other_locks_goes_past_a_writer_by_the_clock_of_the_window() {
+        let control = SharedMemory::of_this_process(bytes(3)).expect("maps");
+        let clock = SharedMemory::of_this_process(bytes(3)).expect("maps");
+        let lock = SharedLock::new(&control, 3, FenceMode::Symmetric);
+        let mut times = Vec::new();
+        for rank in 0..3 {
+            assert_eq!(lock.enter_by_flag(flag_at(3, rank)), Entered::Inside);
+            let (mut writer, mut listed) = (lock.stand_in_line(), false);
+            assert_eq!(lock.look(&mut writer, &clock), Turn::First);
+            let Some(Past::Writer(since)) = lock.share_further(0, &mut listed) else {
+                panic!("it is not let in");
+            };
+            assert_eq!(lock.share_further(since, &mut listed), None);
+            times.push(since);
+            lock.leave(Shared);
+            assert!(lock.leave_by_flag(flag_at(3, rank)) && look(lock, &mut writer, &clock));
+            assert_eq!(lock.share_further(0, &mut listed), None);
+            lock.unlist();
+            lock.give_up_to_be_alone();
+        }
+        assert_eq!(times, [1, 2, 3]);
     }
 
     #[test]
@@ -378,10 +372,12 @@ mod tests {
             let [first, last] = [0, members - 1].map(|rank| flag_at(members, rank));
             assert_eq!(lock.enter_by_flag(first), Entered::Inside);
             assert_eq!(lock.enter_by_flag(last), Entered::Inside);
-            assert!(lock.try_take(Exclusive) && !lock.turn_flags_off());
+            let mut writer = lock.stand_in_line();
+            assert!(!look(lock, &mut writer, &control));
             assert!(lock.leave_by_flag(first) && !lock.leave_by_flag(first));
             assert_eq!(lock.enter_by_flag(first), Entered::Off);
-            assert!(!lock.are_flags_down() && lock.leave_by_flag(last) && lock.are_flags_down());
+            assert!(!look(lock, &mut writer, &control) && lock.leave_by_flag(last));
+            assert!(look(lock, &mut writer, &control));
             lock.leave(Exclusive);
             assert!(lock.try_take(Exclusive) && lock.turn_flags_off());
             lock.leave(Exclusive);

@@ -1,8 +1,15 @@
 //! Lock queue: who holds the lock of this rank's memory in a window, and who waits for it, first come first served
-//! (MPI 5.0, section 12.5.3).
+//! (MPI 5.0, section 12.5.3); but who has other locks of the window goes past those who wait to be alone.
+//!
+//! The rule is that of a [ticket lock](weft_atomic::ticket_lock), which says why nobody waits for ever: who has other locks goes
+//! past a writer that is first in line and waits since a later time than the reader's own, and takes the time of that writer for its
+//! own when it has given the lock back. There is no clock that all members see; a request brings the time of its rank, which the clock
+//! of the lock is never behind. So whoever has come in before a writer was first has an earlier time than it, which is all that the
+//! argument needs of a clock.
 
 use std::collections::VecDeque;
 
+use weft_atomic::ticket_lock::{Past, Time};
 use weft_fabric::Peer;
 
 /// Type of a lock.
@@ -14,47 +21,89 @@ pub enum LockKind {
     Exclusive,
 }
 
-/// Invariant: at most one holds it exclusively, and then nobody else does; nobody waits who could hold it.
+/// Whoever waits, with the time of its rank.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    peer: Peer,
+    kind: LockKind,
+    /// It has other locks of the window.
+    has_others: bool,
+    time: Time,
+}
+
+/// Invariant: at most one holds it exclusively, and then nobody else does; the first who waits could not hold it.
 #[derive(Debug, Default)]
 pub(super) struct LockQueue {
     holders: Vec<(Peer, LockKind)>,
-    waiting: VecDeque<(Peer, LockKind)>,
+    waiting: VecDeque<Waiting>,
+    /// No time that a request has brought is later.
+    clock: Time,
+    /// Since when the writer waits that is first in line, if one is and readers hold the lock.
+    since: Option<Time>,
 }
 
 impl LockQueue {
-    /// Somebody wants it. False if they hold it or wait for it already.
+    /// Somebody wants it, and has other locks of the window or none, and this time. False if they hold it or wait for it already.
     #[must_use]
-    pub(super) fn request(&mut self, peer: Peer, kind: LockKind) -> bool {
-        let mut known = self.holders.iter().chain(&self.waiting);
-        if known.any(|(other, _)| *other == peer) {
+    pub(super) fn request(
+        &mut self,
+        peer: Peer,
+        kind: LockKind,
+        has_others: bool,
+        time: Time,
+    ) -> bool {
+        let holders = self.holders.iter().map(|(other, _)| *other);
+        let mut known = holders.chain(self.waiting.iter().map(|other| other.peer));
+        if known.any(|other| other == peer) {
             return false;
         }
-        self.waiting.push_back((peer, kind));
+        self.clock = self.clock.max(time);
+        self.waiting.push_back(Waiting {
+            peer,
+            kind,
+            has_others,
+            time,
+        });
         true
     }
 
     /// Somebody gives it back, or is lost.
     pub(super) fn release(&mut self, peer: Peer) {
+        let first = self.waiting.front().map(|first| first.peer);
         self.holders.retain(|(other, _)| *other != peer);
-        self.waiting.retain(|(other, _)| *other != peer);
+        self.waiting.retain(|other| other.peer != peer);
+        if first == Some(peer) {
+            self.since = None;
+        }
     }
 
-    /// The next one who gets it; ask until nobody does.
-    pub(super) fn grant(&mut self) -> Option<Peer> {
-        let &(peer, kind) = self.waiting.front()?;
-        let free = match kind {
+    /// The next one who gets it, and past whom; ask until nobody does.
+    pub(super) fn grant(&mut self) -> Option<(Peer, Past)> {
+        let first = self.waiting.front()?.kind;
+        let is_shared = |(_, held): &(Peer, LockKind)| *held == LockKind::Shared;
+        let is_free = match first {
             LockKind::Exclusive => self.holders.is_empty(),
-            LockKind::Shared => self
-                .holders
-                .iter()
-                .all(|(_, held)| *held == LockKind::Shared),
+            LockKind::Shared => self.holders.iter().all(is_shared),
         };
-        if !free {
+        let (at, past) = if is_free {
+            self.since = None;
+            (0, Past::Nobody)
+        } else if self.holders.iter().all(is_shared) {
+            let since = *self.since.get_or_insert_with(|| {
+                self.clock = self.clock.saturating_add(1);
+                self.clock
+            });
+            let goes_past = |other: &Waiting| {
+                other.kind == LockKind::Shared && other.has_others && other.time < since
+            };
+            let at = self.waiting.iter().position(goes_past)?;
+            (at, Past::Writer(since))
+        } else {
             return None;
-        }
-        self.waiting.pop_front();
-        self.holders.push((peer, kind));
-        Some(peer)
+        };
+        let next = self.waiting.remove(at)?;
+        self.holders.push((next.peer, next.kind));
+        Some((next.peer, past))
     }
 }
 
@@ -63,25 +112,66 @@ mod tests {
     use super::*;
     use LockKind::{Exclusive, Shared};
 
+    /// Who gets it next, past nobody.
+    fn next(queue: &mut LockQueue) -> Option<u32> {
+        queue.grant().map(|(peer, past)| {
+            assert_eq!(past, Past::Nobody);
+            peer.0
+        })
+    }
+
     #[test]
     fn first_come_first_served() {
         let mut queue = LockQueue::default();
         for (peer, kind) in [(0, Shared), (1, Shared), (2, Exclusive), (3, Shared)] {
-            assert!(queue.request(Peer(peer), kind));
-            assert!(!queue.request(Peer(peer), kind), "waits already");
+            assert!(queue.request(Peer(peer), kind, false, 0));
+            assert!(!queue.request(Peer(peer), kind, true, 0), "waits already");
         }
-        assert_eq!(queue.grant(), Some(Peer(0)));
-        assert_eq!(queue.grant(), Some(Peer(1)));
-        assert_eq!(queue.grant(), None, "others hold it");
-        assert!(!queue.request(Peer(0), Exclusive), "holds it already");
+        assert_eq!(next(&mut queue), Some(0));
+        assert_eq!(next(&mut queue), Some(1));
+        assert_eq!(next(&mut queue), None, "others hold it");
+        assert!(
+            !queue.request(Peer(0), Exclusive, false, 0),
+            "holds it already"
+        );
         queue.release(Peer(0));
-        assert_eq!(queue.grant(), None);
+        assert_eq!(next(&mut queue), None);
         queue.release(Peer(1));
-        assert_eq!(queue.grant(), Some(Peer(2)));
-        assert_eq!(queue.grant(), None, "it is held alone");
+        assert_eq!(next(&mut queue), Some(2));
+        assert_eq!(next(&mut queue), None, "it is held alone");
         queue.release(Peer(2));
-        assert_eq!(queue.grant(), Some(Peer(3)));
+        assert_eq!(next(&mut queue), Some(3));
         queue.release(Peer(7));
-        assert_eq!(queue.grant(), None);
+        assert_eq!(next(&mut queue), None);
+    }
+
+    #[test]
+    fn who_has_other_locks_goes_past_a_writer_once() {
+        let mut queue = LockQueue::default();
+        assert!(queue.request(Peer(0), Shared, false, 7));
+        assert_eq!(next(&mut queue), Some(0));
+        assert!(queue.request(Peer(1), Exclusive, true, 2));
+        assert!(queue.request(Peer(2), Shared, false, 0));
+        assert_eq!(next(&mut queue), None);
+        // Later than all that have come in before.
+        assert!(queue.request(Peer(3), Shared, true, 7));
+        assert_eq!(queue.grant(), Some((Peer(3), Past::Writer(8))));
+        queue.release(Peer(3));
+        assert!(queue.request(Peer(3), Shared, true, 8));
+        assert_eq!(next(&mut queue), None, "it went past that one before");
+        queue.release(Peer(0));
+        assert_eq!(next(&mut queue), Some(1));
+        assert_eq!(next(&mut queue), None, "it is held alone");
+        queue.release(Peer(1));
+        assert_eq!(next(&mut queue), Some(2));
+        assert_eq!(next(&mut queue), Some(3));
+        // A writer that is lost while it waits makes room for the next one; a clock at its end stands still.
+        for writer in [4, 5] {
+            assert!(queue.request(Peer(writer), Exclusive, false, u64::MAX));
+            assert_eq!(next(&mut queue), None);
+        }
+        queue.release(Peer(4));
+        assert!(queue.request(Peer(6), Shared, true, 20));
+        assert_eq!(queue.grant(), Some((Peer(6), Past::Writer(u64::MAX))));
     }
 }

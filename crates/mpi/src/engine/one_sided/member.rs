@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use weft_atomic::ticket_lock::Time;
+
 use super::operation::OperationId;
 use crate::error::Error;
 
@@ -30,6 +32,8 @@ pub(crate) struct Member {
     /// Operations that wait for data of it.
     pub(super) awaiting: u32,
     gate: Gate,
+    /// The time of the writer past which this rank has its lock; 0 if it has gone past none.
+    past: Time,
     /// Exposure epochs that it has begun for this rank, which has not used them.
     posts: u32,
     /// Access epochs that it has ended, which this rank has not taken note of.
@@ -82,14 +86,20 @@ impl Member {
         }
     }
 
-    /// It has given the lock. False if that was not due.
+    /// It has given the lock, past a writer that waits since then. False if that was not due.
     #[must_use]
-    pub(super) fn granted(&mut self) -> bool {
+    pub(super) fn granted(&mut self, since: Time) -> bool {
         let due = self.gate == Gate::AwaitsLock;
         if due {
             self.gate = Gate::Open;
+            self.past = since;
         }
         due
+    }
+
+    /// The lock is given back: since when the writer waits past which this rank had it, or 0.
+    pub(super) fn take_past(&mut self) -> Time {
+        std::mem::take(&mut self.past)
     }
 
     /// It has ended an access epoch.

@@ -42,11 +42,11 @@ pub(super) enum Verb {
     Done,
     /// A message was not carried out; `at` says why.
     Refused,
-    /// The lock, shared.
+    /// The lock, shared; `at` is the time of the sender.
     LockShared,
-    /// The lock, alone.
+    /// The lock, alone; `at` is the time of the sender.
     LockExclusive,
-    /// The lock is given.
+    /// The lock is given; `at` is the time of the writer that the receiver goes past, or 0.
     Granted,
     /// The lock is given back.
     Unlock,
@@ -56,10 +56,12 @@ pub(super) enum Verb {
     Complete,
     /// A lock in shared memory may be free.
     Freed,
+    /// The lock, shared, for who has other locks of the window; `at` is the time of the sender.
+    LockFurther,
 }
 
 impl Verb {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Put,
         Self::Get,
         Self::Accumulate,
@@ -75,6 +77,7 @@ impl Verb {
         Self::Post,
         Self::Complete,
         Self::Freed,
+        Self::LockFurther,
     ];
 }
 
@@ -101,6 +104,14 @@ impl OneSidedHead {
             name: 0,
             base: 0,
             at: 0,
+        }
+    }
+
+    /// As [`new`](Self::new), with a number.
+    pub(super) fn with_number(verb: Verb, context: u32, at: u64) -> Self {
+        Self {
+            at,
+            ..Self::new(verb, context)
         }
     }
 
@@ -244,7 +255,7 @@ mod tests {
     #[test]
     fn what_says_nothing_is_refused() {
         let good = OneSidedHead::new(Verb::Put, 4).to_head();
-        for (at, byte) in [(0, 0x21), (1, 15), (2, 14), (3, 255)] {
+        for (at, byte) in [(0, 0x21), (1, 16), (2, 14), (3, 255)] {
             let mut head = good;
             head[at] = byte;
             assert_eq!(OneSidedHead::from_head(&head), None);

@@ -198,10 +198,7 @@ impl Engine {
             };
             let count = std::mem::take(&mut window.members[rank as usize].untold);
             let to = window.group.peer(rank);
-            let head = OneSidedHead {
-                at: count,
-                ..OneSidedHead::new(Verb::Done, context)
-            };
+            let head = OneSidedHead::with_number(Verb::Done, context, count);
             self.post_control(to, head.to_head());
             moved = true;
         }
@@ -251,11 +248,15 @@ impl Engine {
 
     /// Says something to a member that needs no answer by a count.
     fn tell_member(&mut self, context: u32, rank: u32, verb: Verb) -> Result<()> {
+        self.tell_number(context, rank, verb, 0)
+    }
+
+    fn tell_number(&mut self, context: u32, rank: u32, verb: Verb, at: u64) -> Result<()> {
         let to = self.window(context).group.peer(rank);
         if let Some(error) = self.core.lost.error_of(to) {
             return Err(error);
         }
-        self.post_control(to, OneSidedHead::new(verb, context).to_head());
+        self.post_control(to, OneSidedHead::with_number(verb, context, at).to_head());
         Ok(())
     }
 
@@ -265,16 +266,23 @@ impl Engine {
         let _ = self.tell_member(context, rank, Verb::Freed);
     }
 
-    /// Asks a member for its lock; its gate opens when it is given.
-    pub(crate) fn request_lock(&mut self, context: u32, rank: u32, kind: LockKind) -> Result<()> {
-        self.window(context)
-            .member_mut(rank)
-            .close(super::Gate::AwaitsLock);
+    /// Asks a member for its lock; its gate opens when it is given. `has_others`: this rank has other locks of the window.
+    pub(crate) fn request_lock(
+        &mut self,
+        context: u32,
+        rank: u32,
+        kind: LockKind,
+        has_others: bool,
+    ) -> Result<()> {
+        let window = self.window(context);
+        window.member_mut(rank).close(super::Gate::AwaitsLock);
+        let time = window.time;
         let verb = match kind {
+            LockKind::Shared if has_others => Verb::LockFurther,
             LockKind::Shared => Verb::LockShared,
             LockKind::Exclusive => Verb::LockExclusive,
         };
-        let told = self.tell_member(context, rank, verb);
+        let told = self.tell_number(context, rank, verb, time);
         if told.is_err() {
             self.window(context).member_mut(rank).open();
         }
@@ -283,6 +291,8 @@ impl Engine {
 
     /// Gives the lock of a member back.
     pub(crate) fn release_lock(&mut self, context: u32, rank: u32) -> Result<()> {
+        let window = self.window(context);
+        window.time = window.time.max(window.members[rank as usize].take_past());
         self.tell_member(context, rank, Verb::Unlock)
     }
 

@@ -1,5 +1,6 @@
 //! The target's side: what arrives is carried out at once, while the fabric is polled; answers go out after that.
 
+use weft_atomic::ticket_lock::{Past, Time};
 use weft_fabric::{Peer, SharedBytes};
 
 use super::message::{OneSidedHead, Refusal, Verb, read_blocks};
@@ -52,9 +53,10 @@ impl OneSided {
             Verb::Reply => self.reply(rank, head, data),
             Verb::Refused => self.refused(rank, head),
             Verb::Done => wrong_unless(window.members[rank as usize].answer(head.at)),
-            Verb::LockShared => window.request(from, LockKind::Shared),
-            Verb::LockExclusive => window.request(from, LockKind::Exclusive),
-            Verb::Granted => wrong_unless(window.members[rank as usize].granted()),
+            Verb::LockShared => window.request(from, LockKind::Shared, false, head.at),
+            Verb::LockFurther => window.request(from, LockKind::Shared, true, head.at),
+            Verb::LockExclusive => window.request(from, LockKind::Exclusive, false, head.at),
+            Verb::Granted => wrong_unless(window.members[rank as usize].granted(head.at)),
             Verb::Unlock => {
                 window.lock.release(from);
                 Answer::None
@@ -72,7 +74,7 @@ impl OneSided {
         };
         if matches!(
             head.verb,
-            Verb::LockShared | Verb::LockExclusive | Verb::Unlock
+            Verb::LockShared | Verb::LockFurther | Verb::LockExclusive | Verb::Unlock
         ) {
             self.grant(head.context);
         }
@@ -119,10 +121,14 @@ impl OneSided {
         let Some(window) = self.windows.get_mut(&context) else {
             return;
         };
-        while let Some(to) = window.lock.grant() {
+        while let Some((to, past)) = window.lock.grant() {
+            let since = match past {
+                Past::Nobody => 0,
+                Past::Writer(since) => since,
+            };
             self.outgoing.push(Outgoing {
                 to,
-                head: OneSidedHead::new(Verb::Granted, context).to_head(),
+                head: OneSidedHead::with_number(Verb::Granted, context, since).to_head(),
                 data: [].into(),
             });
         }
@@ -214,8 +220,8 @@ fn refusal(refusal: Refusal, rank: u32, head: &OneSidedHead) -> Error {
 }
 
 impl WindowState {
-    fn request(&mut self, from: Peer, kind: LockKind) -> Answer {
-        wrong_unless(self.lock.request(from, kind))
+    fn request(&mut self, from: Peer, kind: LockKind, has_others: bool, time: Time) -> Answer {
+        wrong_unless(self.lock.request(from, kind, has_others, time))
     }
 }
 

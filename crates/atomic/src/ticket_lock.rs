@@ -1,0 +1,362 @@
+//! Ticket lock: shared or had alone, first come, first served; but who has other locks since before goes past those who wait.
+//!
+//! ```text
+//!   tickets  next (16) │ serving (16) │ readers (16) │ listed (15) │ alone (1)      all zeros: a lock that nobody has
+//!   first    number (16) │ time (48): of the writer that is first in line and has to wait
+//! ```
+//!
+//! Whoever wants the lock draws the number `next`, and has its turn when `serving` has come to it. A *reader* shares the lock: it
+//! lets the next one in at once, and counts itself. A *writer* is first in line as long as there are readers; then it sets `alone`,
+//! and lets the next one in when it is done. Taken and given back without a wait, the lock costs one atomic instruction each.
+//!
+//! # Who has other locks
+//! With nothing but the order in line, two readers that have a lock each and ask for that of the other wait for ever if a writer stands
+//! in line at both locks: for the writer before them, which waits for the other reader. Neither writer has anything; it is their
+//! place in line alone that closes the circle. So who has other locks draws no number ([`share_further`](TicketLock::share_further)). It goes in
+//!
+//! 1. when nobody is in line;
+//! 2. past a writer that is first in line, and waits since a later [time](Time) than that of the caller;
+//! 3. after a writer that it has met `alone`: then it is *listed*, and the next one in line waits for it.
+//!
+//! Else it waits. The time is that of a clock which all locks have together: a writer that is first and has to wait advances it by
+//! one, and announces what it shows. Who has gone past a writer takes the time of that writer for its own when it has given the lock
+//! back, so that it goes past the same one only once, and past none that waits since before.
+//!
+//! # Why nobody waits for ever
+//! *A writer.* Each reader goes past it once by 2, and once by 3, which takes that it came before the writer was first.
+//!
+//! *A circle.* Let all locks of a reader be taken while its time stays the same, the first of them by a number, and let writers have
+//! one lock each. Who has nothing holds nobody up who could be in a circle. Who is `alone` waits for nothing. What is left is a
+//! reader that waits for a writer which is first in line, and this for readers that are in: the time of the writer is not later than
+//! that of the reader that waits, but later than that of each one that is in. For that one has gone past, or was in before the writer
+//! announced itself; and no time is ahead of the clock. So the times of the readers in a circle would fall all the way round.
+//!
+//! A program whose writers ask for a second lock can wait in a circle, as it can with any locks: there somebody has what the other
+//! one wants.
+//!
+//! # With flags
+//! Beside it there may be a [`ReaderBias`]. A writer turns flags off as soon as it is first in line, and is `alone` only when they
+//! are down; meanwhile a reader that has the lock by a number may turn them on again. So a writer looks once more when it is alone,
+//! when no reader is left that could, and steps back if they are on. It announces itself after it has turned them off: whoever came
+//! in by a flag was in before.
+//!
+//! # Ordering
+//! SYNC ticket_lock: all accesses of both words are sequentially consistent. So what is done under the lock comes before
+//! whatever is done by who has it next; and who waits, having announced that, finds what has changed, or is found by who has changed it.
+
+use crate::reader_bias::ReaderBias;
+use crate::{AtomicU32, AtomicU64, Kernel, Ordering};
+
+/// A number drawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Number(u16);
+
+/// A time of the clock that all locks have together: how often a writer had to wait before.
+pub type Time = u64;
+
+/// Bits of a time that are announced; a clock that counts every microsecond shows as many after eight years.
+const TIME_BITS: u32 = 48;
+
+/// The word of the tickets, and that of who is first in line.
+#[derive(Clone, Copy, Debug)]
+pub struct TicketLock<'a> {
+    tickets: &'a AtomicU64,
+    first: &'a AtomicU64,
+}
+
+/// A writer in line.
+#[derive(Debug)]
+pub struct Writer {
+    number: Number,
+    is_first: bool,
+    /// It has turned flags off, so that some may be up.
+    awaits_flags: bool,
+}
+
+/// What a writer in line has come to.
+#[must_use = "a writer that is first announces that"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It is alone.
+    Alone,
+    /// It has to wait, and has become first in line, or has turned flags off: its time begins now, to be
+    /// [announced](TicketLock::announce), and all who wait look again.
+    First,
+    /// It has to wait.
+    Waits,
+}
+
+/// How a reader that has other locks has come in.
+#[must_use = "who has gone past a writer takes its time when it gives the lock back"]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Past {
+    /// Past nobody.
+    Nobody,
+    /// Past a writer that waits since then.
+    Writer(Time),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Tickets {
+    next: u16,
+    serving: u16,
+    readers: u16,
+    /// Readers with other locks that have met a writer alone, and wait.
+    listed: u16,
+    alone: bool,
+}
+
+impl Tickets {
+    #[inline]
+    fn of(word: u64) -> Self {
+        Self {
+            next: word as u16,
+            serving: (word >> 16) as u16,
+            readers: (word >> 32) as u16,
+            listed: (word >> 48) as u16 & (u16::MAX >> 1),
+            alone: word >> 63 != 0,
+        }
+    }
+
+    #[inline]
+    fn word(self) -> u64 {
+        let halves = |low: u16, high: u16| u64::from(low) | u64::from(high) << 16;
+        let high = self.listed | u16::from(self.alone) << 15;
+        halves(self.next, self.serving) | halves(self.readers, high) << 32
+    }
+
+    /// Whether nobody is in line, nor alone.
+    #[inline]
+    fn is_free(self) -> bool {
+        self.next == self.serving
+    }
+
+    /// Whether a writer may be alone whose turn it is.
+    #[inline]
+    fn is_empty(self) -> bool {
+        self.readers == 0 && self.listed == 0 && !self.alone
+    }
+
+    #[inline]
+    fn draw(self) -> Self {
+        Self {
+            next: self.next.wrapping_add(1),
+            ..self
+        }
+    }
+
+    #[inline]
+    fn serve_next(self) -> Self {
+        Self {
+            serving: self.serving.wrapping_add(1),
+            ..self
+        }
+    }
+
+    /// One more shares it; `None` if there is no room to count it.
+    #[inline]
+    fn share(self) -> Option<Self> {
+        let readers = self.readers.checked_add(1)?;
+        Some(Self { readers, ..self })
+    }
+
+    fn list(self) -> Option<Self> {
+        let has_room = self.listed < u16::MAX >> 1;
+        has_room.then(|| Self {
+            listed: self.listed + 1,
+            ..self
+        })
+    }
+
+    fn unlist(self) -> Self {
+        Self {
+            listed: self.listed.saturating_sub(1),
+            ..self
+        }
+    }
+
+    #[inline]
+    fn set_alone(self, alone: bool) -> Self {
+        Self { alone, ..self }
+    }
+}
+
+impl<'a> TicketLock<'a> {
+    /// The lock with these words.
+    #[inline]
+    #[must_use]
+    pub fn new(tickets: &'a AtomicU64, first: &'a AtomicU64) -> Self {
+        Self { tickets, first }
+    }
+
+    /// Replaces the tickets by what `change` makes of them; answers what they were, or `None` if it makes nothing of them.
+    #[inline(always)]
+    fn update(self, change: impl Fn(Tickets) -> Option<Tickets>) -> Option<Tickets> {
+        let change = |word| change(Tickets::of(word)).map(Tickets::word);
+        // SYNC ticket_lock
+        let was = self
+            .tickets
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, change);
+        was.ok().map(Tickets::of)
+    }
+
+    /// Shares it if nobody is in line. Whether that was done.
+    #[inline]
+    #[must_use]
+    pub fn try_share(self) -> bool {
+        self.update(|now| now.share().filter(|_| now.is_free()))
+            .is_some()
+    }
+
+    /// Takes it to be alone, if nobody has it or is in line. Whether that was done.
+    #[inline]
+    #[must_use]
+    pub fn try_be_alone(self) -> bool {
+        let change = |now: Tickets| {
+            let may = now.is_free() && now.is_empty();
+            may.then(|| now.draw().set_alone(true))
+        };
+        self.update(change).is_some()
+    }
+
+    /// A number, which has its turn some time: whoever draws one comes for it.
+    pub fn draw(self) -> Number {
+        let was = self.update(|now| Some(now.draw()));
+        Number(was.map_or(0, |was| was.next))
+    }
+
+    /// A writer gets in line.
+    pub fn stand_in_line(self) -> Writer {
+        Writer {
+            number: self.draw(),
+            is_first: false,
+            awaits_flags: false,
+        }
+    }
+
+    /// Shares it if the number has its turn. Whether that was done.
+    #[must_use]
+    pub fn share(self, number: Number) -> bool {
+        let change = |now: Tickets| {
+            let shared = now.serve_next().share();
+            shared.filter(|_| now.serving == number.0)
+        };
+        self.update(change).is_some()
+    }
+
+    /// Shares it, for a caller that has other locks and this time, past all who may be passed. `listed` is false at first and
+    /// the same variable for each look; who gives up while it is true calls [`unlist`](Self::unlist). `None`: the caller waits, and
+    /// looks again after any change.
+    pub fn share_further(self, mine: Time, listed: &mut bool) -> Option<Past> {
+        // SYNC ticket_lock
+        let mut word = self.tickets.load(Ordering::SeqCst);
+        loop {
+            let now = Tickets::of(word);
+            let (then, past) = if *listed {
+                let then = now.unlist().share().filter(|_| !now.alone);
+                (then, Some(Past::Nobody))
+            } else if now.alone {
+                (now.list(), None)
+            } else if now.is_free() {
+                (now.share(), Some(Past::Nobody))
+            } else {
+                let since = self.time_of_first(now.serving);
+                let since = since.filter(|since| mine < *since)?;
+                (now.share(), Some(Past::Writer(since)))
+            };
+            let then = then?.word();
+            // SYNC ticket_lock
+            let (success, failure) = (Ordering::SeqCst, Ordering::SeqCst);
+            match self
+                .tickets
+                .compare_exchange_weak(word, then, success, failure)
+            {
+                Ok(_) => {
+                    *listed = past.is_none();
+                    return past;
+                }
+                Err(other) => word = other,
+            }
+        }
+    }
+
+    /// Who is listed does not wait any more.
+    pub fn unlist(self) {
+        self.update(|now| Some(now.unlist()));
+    }
+
+    /// The time of the writer with this number, if it has announced that it is first.
+    fn time_of_first(self, number: u16) -> Option<Time> {
+        // SYNC ticket_lock
+        let first = self.first.load(Ordering::SeqCst);
+        // A number of long ago has an earlier time than whoever has it now will have, and lets fewer past.
+        (first as u16 == number && first >> 16 != 0).then_some(first >> 16)
+    }
+
+    /// A writer looks whether it is alone. `flags`: those of all who share it by a flag.
+    pub fn look<'f, F: IntoIterator<Item = &'f AtomicU32>>(
+        self,
+        writer: &mut Writer,
+        bias: ReaderBias<'_>,
+        flags: impl Fn() -> F,
+        kernel: &(impl Kernel + ?Sized),
+    ) -> Turn {
+        // SYNC ticket_lock
+        let now = Tickets::of(self.tickets.load(Ordering::SeqCst));
+        if now.serving != writer.number.0 {
+            return Turn::Waits;
+        }
+        let mut anew = !writer.is_first;
+        writer.is_first = true;
+        loop {
+            if bias.is_on() {
+                bias.turn_off(kernel);
+                writer.awaits_flags = true;
+                anew = true;
+            }
+            let are_down = !writer.awaits_flags || bias.are_out(flags());
+            if !are_down || !self.begin_alone() {
+                return if anew { Turn::First } else { Turn::Waits };
+            }
+            if !bias.is_on() {
+                return Turn::Alone;
+            }
+            // Whoever has met it alone is listed, and looks again.
+            self.update(|now| Some(now.set_alone(false)));
+            anew = true;
+        }
+    }
+
+    /// A writer whose turn it is takes the lock, if nobody has it.
+    fn begin_alone(self) -> bool {
+        self.update(|now| now.is_empty().then(|| now.set_alone(true)))
+            .is_some()
+    }
+
+    /// A writer has become [first in line](Turn::First) at this time, which the clock has not shown before.
+    pub fn announce(self, writer: &Writer, since: Time) {
+        let since = since & (Time::MAX >> (Time::BITS - TIME_BITS));
+        let first = u64::from(writer.number.0) | since << 16;
+        // SYNC ticket_lock
+        self.first.store(first, Ordering::SeqCst);
+    }
+
+    /// Who shares it gives it back.
+    #[inline]
+    pub fn leave(self) {
+        let leave = |now: Tickets| {
+            let readers = now.readers.saturating_sub(1);
+            Some(Tickets { readers, ..now })
+        };
+        self.update(leave);
+    }
+
+    /// Who is alone gives it back.
+    #[inline]
+    pub fn leave_alone(self) {
+        self.update(|now| Some(now.serve_next().set_alone(false)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -55,10 +55,8 @@ struct Budget {
 #[derive(Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Recorded {
-    /// It is only counted, where one thread calls.
-    left_out: f64,
-    /// … where several may.
-    left_out_of_several: f64,
+    /// It is only counted, at each thread level. Not for calls that find a message unseen: what is made before, so that calls are left out, looks.
+    left_out: Option<[f64; LEVELS.len()]>,
     /// It is recorded for a table, with its time.
     table: f64,
     /// … for a timeline.
@@ -74,7 +72,7 @@ struct Recording {
     /// What the request says besides.
     request: &'static str,
     /// The most instructions, by the number of the level.
-    most: fn(&Recorded, usize) -> f64,
+    most: fn(&Recorded, usize) -> Option<f64>,
 }
 
 /// All of them. What is left out is left out by the same code for a table and for a timeline.
@@ -83,22 +81,19 @@ const RECORDINGS: [Recording; 3] = [
         name: "left out",
         options: &["--profile=/dev/null"],
         request: " left_out=1",
-        most: |recorded, level| match level {
-            0 => recorded.left_out,
-            _ => recorded.left_out_of_several,
-        },
+        most: |recorded, level| Some(recorded.left_out?[level]),
     },
     Recording {
         name: "recorded for a table",
         options: &["--profile=/dev/null", "--record-each"],
         request: "",
-        most: |recorded, _| recorded.table,
+        most: |recorded, _| Some(recorded.table),
     },
     Recording {
         name: "recorded for a timeline",
         options: &["--timeline", "/dev/null", "--record-each"],
         request: "",
-        most: |recorded, _| recorded.timeline,
+        most: |recorded, _| Some(recorded.timeline),
     },
 ];
 
@@ -225,9 +220,9 @@ fn of_recordings(prefix: &Path, program: &Path, budget: &[Budget]) -> Result<Vec
         for (number, (level, name)) in LEVELS.into_iter().enumerate() {
             let rows: Vec<(&Budget, (String, f64))> = recorded
                 .clone()
-                .map(|(one, most)| {
+                .filter_map(|(one, recorded)| {
                     let request = one.request() + recording.request;
-                    (one, (request, (recording.most)(most, number)))
+                    Some((one, (request, (recording.most)(recorded, number)?)))
                 })
                 .collect();
             let requests: Vec<(String, f64)> = rows.iter().map(|(_, row)| row.clone()).collect();

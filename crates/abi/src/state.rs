@@ -221,8 +221,8 @@ pub fn end_session() {
 
 /// Nothing of MPI is in use any more: if the world never was, others do not wait for this process in `MPI_Finalize`.
 fn end_without_world(runtime: &Runtime) {
-    if phase() == Phase::Before && runtime.process.tell_absence() {
-        runtime.launcher.absent();
+    if phase() == Phase::Before {
+        runtime.process.tell_absence(|| runtime.launcher.absent());
     }
 }
 

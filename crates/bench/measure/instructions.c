@@ -4,9 +4,11 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -36,6 +38,22 @@ static MPI_Request requests[CALLS];
 static char words[CALLS][LONGEST];
 static int bytes;
 
+/* Stops the other threads of a process until this one ends: that which has calls recorded again when a period is over does not then. */
+static void stop_others(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        pid_t thread = atoi(entry->d_name);
+        int status;
+        if (thread > 0 && thread != process && !ptrace(PTRACE_SEIZE, thread, 0, 0) && !ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+            waitpid(thread, &status, __WALL);
+    }
+    if (threads)
+        closedir(threads);
+}
+
 /* The second process: steps its parent from the moment that the state is COUNTING until it is DONE. */
 static void step_parent(pid_t parent)
 {
@@ -45,6 +63,8 @@ static void step_parent(pid_t parent)
         meter->state = REFUSED;
         _exit(0);
     }
+    if (left_out)
+        stop_others(parent);
     meter->state = READY;
     long count = 0, deliver = 0;
     while (meter->state != DONE) {

@@ -151,7 +151,8 @@ impl MemoryFile {
     pub fn map_onto(&self, offset: usize, words: &'static [AtomicU64]) -> io::Result<()> {
         let length = size_of_val(words);
         self.within(offset, length, "mmap", "map")?;
-        let purpose = || format!("map {length} bytes from {offset} of a memory file to where words stand");
+        let purpose =
+            || format!("map {length} bytes from {offset} of a memory file to where words stand");
         let pages = [words.as_ptr().addr(), offset, length];
         if length == 0 || !pages.iter().all(|one| one.is_multiple_of(page_size())) {
             return Err(with_errno("mmap", libc::EINVAL, purpose()));

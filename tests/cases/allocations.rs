@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use network::Network;
 use slurm::Slurm;
-use weft_tests::{Ended, build, installation, run};
+use weft_tests::{Ended, build, check_sessions_beside, installation, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -344,6 +344,27 @@ fn by_open_mpi(network: &Network, prefix: &Path, launcher: &str, hosts: usize) -
     // Where it finds the texts of its messages.
     start.env("PRTE_PREFIX", prefix).env("PMIX_PREFIX", prefix);
     start
+}
+
+/// A rank that uses sessions only tells those of other hosts itself.
+#[test]
+fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
+    let Some(prefix) = open_mpi() else {
+        return;
+    };
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    for who in ["0", "3"] {
+        for what in ["early", "stays", "awaits", "met"] {
+            let file = network.file(&format!("{what}{who}"));
+            let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
+            start.args(["-n", "4", "-x", "WHO"]).env("WHO", who);
+            let ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
+            check_sessions_beside(&ended, 4, &format!("{what}, rank {who}"));
+        }
+    }
 }
 
 /// Two hosts, one of which the launcher reaches by a daemon of its own.

@@ -19,6 +19,11 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Programs of which our own launcher can start all that they need, and no other.
 const OURS: [(&str, &str); 2] = [("ports", ""), ("spawn", "")];
 
+/// How a rank ends its sessions beside others that call `MPI_Init`: see `sessions_beside.c`.
+const ENDS_OF_SESSIONS: [&str; 8] = [
+    "early", "late", "stays", "returns", "meets", "awaits", "met", "alone",
+];
+
 /// Hydra's launcher, if it is there.
 fn hydra() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR");
@@ -328,12 +333,38 @@ fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
         };
         let ranks = count * each;
         for who in [0, ranks - 1] {
-            for what in [
-                "early", "late", "stays", "returns", "meets", "awaits", "met", "alone",
-            ] {
+            for what in ENDS_OF_SESSIONS {
                 let file = network.file(&format!("{what}{who}"));
                 let mut start = network.on(0, &launcher.to_string_lossy());
                 start.arg("--timeout=40").args(network.everywhere(each));
+                start
+                    .env("WHO", who.to_string())
+                    .arg(&program)
+                    .arg(what)
+                    .arg(&file);
+                let ended = run(&mut start, LIMIT);
+                check_sessions_beside(&ended, ranks as u32, &format!("{what}, rank {who}"));
+            }
+        }
+    }
+}
+
+/// The same where Hydra has started the ranks, which tells nobody anything: the rank tells those of other hosts itself.
+#[test]
+fn nobody_waits_at_the_end_under_hydra_for_a_rank_that_uses_sessions_only() {
+    let Some(hydra) = hydra() else {
+        return;
+    };
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    for (count, each) in [(2, 1), (2, 2), (3, 1)] {
+        let Some(network) = Network::new(count) else {
+            return;
+        };
+        let ranks = count * each;
+        for who in [0, ranks - 1] {
+            for what in ENDS_OF_SESSIONS {
+                let file = network.file(&format!("{what}{who}"));
+                let mut start = network.hydra(&hydra, each);
                 start
                     .env("WHO", who.to_string())
                     .arg(&program)

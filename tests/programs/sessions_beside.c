@@ -68,10 +68,19 @@ static void session(int meets, const char *until)
 	MPI_Session_finalize(&session);
 }
 
+/* The number of this process, by whatever started it, before it asks MPI. */
+static const char *rank_by_launcher(void)
+{
+	const char *names[] = { "WEFT_RANK", "PMI_RANK", "PMIX_RANK" }, *found = NULL;
+	for (size_t name = 0; !found && name < sizeof names / sizeof *names; name++)
+		found = getenv(names[name]);
+	return found;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "early", *file = argc > 2 ? argv[2] : NULL;
-	const char *number = getenv("WEFT_RANK"), *who = getenv("WHO");
+	const char *number = rank_by_launcher(), *who = getenv("WHO");
 	const int is_beside = number && atoi(number) == (who ? atoi(who) : 1);
 	const int awaits = strcmp(what, "awaits") == 0 || strcmp(what, "met") == 0, alone = strcmp(what, "alone") == 0;
 	const int meets = strcmp(what, "meets") == 0 || strcmp(what, "met") == 0;

@@ -47,7 +47,55 @@ struct Budget {
     most: f64,
     /// … of a program that was built with MPICH, which calls by libmpi.so.12.
     mpich: Option<f64>,
+    /// … under `mpiexec --profile` and `--timeline`.
+    recorded: Option<Recorded>,
 }
+
+/// Budgets of a call that a profile is made of.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Recorded {
+    /// It is only counted, at each thread level. Not for calls that find a message unseen: what is made before, so that calls are left out, looks.
+    left_out: Option<[f64; LEVELS.len()]>,
+    /// It is recorded for a table, with its time.
+    table: f64,
+    /// … for a timeline.
+    timeline: f64,
+}
+
+/// A way to record calls.
+struct Recording {
+    /// For people.
+    name: &'static str,
+    /// Options of mpiexec.
+    options: &'static [&'static str],
+    /// What the request says besides.
+    request: &'static str,
+    /// The most instructions, by the number of the level.
+    most: fn(&Recorded, usize) -> Option<f64>,
+}
+
+/// All of them. What is left out is left out by the same code for a table and for a timeline.
+const RECORDINGS: [Recording; 3] = [
+    Recording {
+        name: "left out",
+        options: &["--profile=/dev/null"],
+        request: " left_out=1",
+        most: |recorded, level| Some(recorded.left_out?[level]),
+    },
+    Recording {
+        name: "recorded for a table",
+        options: &["--profile=/dev/null", "--record-each"],
+        request: "",
+        most: |recorded, _| Some(recorded.table),
+    },
+    Recording {
+        name: "recorded for a timeline",
+        options: &["--timeline", "/dev/null", "--record-each"],
+        request: "",
+        most: |recorded, _| Some(recorded.timeline),
+    },
+];
 
 impl Budget {
     fn request(&self) -> String {
@@ -95,10 +143,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     );
     let counts: Vec<BTreeMap<String, f64>> = LEVELS
         .iter()
-        .map(|(level, _)| least(&prefix, &program, level, &rows))
+        .map(|(level, _)| least(&prefix, &program, (level, &[]), &rows))
         .collect::<Result<_>>()?;
     let mut wrong = Vec::new();
     wrong.extend(of_mpich(&root, &prefix, folder.path(), &budget)?);
+    wrong.extend(of_recordings(&prefix, &program, &budget)?);
     for one in &budget {
         let mut row = format!("{:<58} {:>6} {:>7}", one.name, one.size, one.most);
         for (counts, (_, level)) in counts.iter().zip(LEVELS) {
@@ -140,7 +189,7 @@ fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Res
         .map(|(one, most)| (one.request(), *most))
         .collect();
     for (level, name) in LEVELS {
-        let counts = least(prefix, &program, level, &requests)?;
+        let counts = least(prefix, &program, (level, &[]), &requests)?;
         for (one, most) in &rows {
             let counted = *counts
                 .get(&one.request())
@@ -155,6 +204,44 @@ fn of_mpich(root: &Path, prefix: &Path, folder: &Path, budget: &[Budget]) -> Res
                     "{} of {} bytes takes {counted} instructions at {name} by libmpi.so.12, and its budget is {most}",
                     one.name, one.size
                 ));
+            }
+        }
+    }
+    Ok(wrong)
+}
+
+/// Counts the calls that a profile is made of, under each way to record them; answers what is wrong with the counts.
+fn of_recordings(prefix: &Path, program: &Path, budget: &[Budget]) -> Result<Vec<String>> {
+    let mut wrong = Vec::new();
+    let recorded = budget
+        .iter()
+        .filter_map(|one| Some((one, one.recorded.as_ref()?)));
+    for recording in &RECORDINGS {
+        for (number, (level, name)) in LEVELS.into_iter().enumerate() {
+            let rows: Vec<(&Budget, (String, f64))> = recorded
+                .clone()
+                .filter_map(|(one, recorded)| {
+                    let request = one.request() + recording.request;
+                    Some((one, (request, (recording.most)(recorded, number)?)))
+                })
+                .collect();
+            let requests: Vec<(String, f64)> = rows.iter().map(|(_, row)| row.clone()).collect();
+            let counts = least(prefix, program, (level, recording.options), &requests)?;
+            for (one, (request, most)) in rows {
+                let counted = *counts
+                    .get(&request)
+                    .with_context(|| format!("no count of {request}"))?;
+                println!(
+                    "{:<58} {:>6} {most:>7} {counted:>8} at {name}",
+                    format!("{}, {}", one.name, recording.name),
+                    one.size
+                );
+                if counted > most {
+                    wrong.push(format!(
+                        "{} of {} bytes, {}, takes {counted} instructions at {name}, and its budget is {most}",
+                        one.name, one.size, recording.name
+                    ));
+                }
             }
         }
     }
@@ -186,12 +273,12 @@ fn build(root: &Path, wrapper: &Path, program: &Path) -> Result<std::path::PathB
     Ok(program.to_owned())
 }
 
-/// Counts requests with their budgets, and those that exceed it up to two times more: a call that finds its partner asleep, because the machine
+/// Counts requests with their budgets at a thread level and with options of mpiexec, and those that exceed it up to two times more: a call that finds its partner asleep, because the machine
 /// does something else as well, wakes it. The least counts.
 fn least(
     prefix: &Path,
     program: &Path,
-    level: &str,
+    how: (&str, &[&str]),
     rows: &[(String, f64)],
 ) -> Result<BTreeMap<String, f64>> {
     let mut counts = BTreeMap::new();
@@ -207,7 +294,7 @@ fn least(
         if again.is_empty() {
             break;
         }
-        for (request, counted) in count(prefix, program, level, &again)? {
+        for (request, counted) in count(prefix, program, how, &again)? {
             let known = counts.entry(request).or_insert(counted);
             *known = known.min(counted);
         }
@@ -219,11 +306,12 @@ fn least(
 fn count(
     prefix: &Path,
     program: &Path,
-    level: &str,
+    (level, options): (&str, &[&str]),
     requests: &[String],
 ) -> Result<BTreeMap<String, f64>> {
     let output = Command::new(prefix.join("bin/mpiexec"))
         .args(["-n", "2"])
+        .args(options)
         .arg(program)
         .args(["count", level])
         .args(requests)
@@ -309,6 +397,7 @@ mod tests {
             size: 8,
             most: 100.0,
             mpich: None,
+            recorded: None,
         };
         assert_eq!(budget.request(), "instructions call=send size=8");
         assert_eq!(budget.exceeded("MPI_THREAD_SINGLE", 100.0), None);

@@ -102,6 +102,13 @@ pub fn listen(runtime: &Runtime) {
     }
 }
 
+/// Whether only one thread of the program calls from now on, but for what any thread may call.
+pub fn one_thread_calls(does: bool) {
+    if let Some(recorder) = RECORDER.get() {
+        recorder.set_one_thread_calls(does);
+    }
+}
+
 /// Names the places of calls: the rank ends, or is about to end the job.
 pub fn finish() {
     if let Some(recorder) = RECORDER.get() {

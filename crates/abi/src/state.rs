@@ -221,8 +221,8 @@ pub fn end_session() {
 
 /// Nothing of MPI is in use any more: if the world never was, others do not wait for this process in `MPI_Finalize`.
 fn end_without_world(runtime: &Runtime) {
-    if phase() == Phase::Before && runtime.process.tell_absence() {
-        runtime.launcher.absent();
+    if phase() == Phase::Before {
+        runtime.process.tell_absence(|| runtime.launcher.absent());
     }
 }
 
@@ -269,8 +269,14 @@ pub fn end_services() -> bool {
 /// As [`ensure_runtime`], for what any thread may use, whatever `MPI_Init_thread` has been told.
 fn ensure_for_any_thread() -> Checked<&'static Runtime> {
     let runtime = ensure_runtime(k::MPI_THREAD_MULTIPLE)?;
-    runtime.process.one_thread_calls(false);
+    one_thread_calls(runtime, false);
     Ok(runtime)
+}
+
+/// Whether only one thread of the program calls from now on.
+fn one_thread_calls(runtime: &Runtime, does: bool) {
+    runtime.process.one_thread_calls(does);
+    crate::profile::one_thread_calls(does);
 }
 
 /// The runtime, made if there is none. The caller holds `CHANGE`.
@@ -311,7 +317,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         .connections()
         .tell(|connected| runtime.launcher.connected(connected));
     let is_one = [k::MPI_THREAD_SINGLE, k::MPI_THREAD_FUNNELED].contains(&thread_level);
-    runtime.process.one_thread_calls(is_one);
+    one_thread_calls(runtime, is_one);
     if thread_level == k::MPI_THREAD_MULTIPLE {
         runtime.process.let_threads_call_at_once();
     }

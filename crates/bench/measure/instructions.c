@@ -4,9 +4,11 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,9 +33,26 @@ static struct meter {
 } *meter;
 
 static long self;
+static int left_out; /* calls are to be those that a profile leaves out */
 static MPI_Request requests[CALLS];
 static char words[CALLS][LONGEST];
 static int bytes;
+
+/* Stops the other threads of a process until this one ends: that which has calls recorded again when a period is over does not then. */
+static void stop_others(pid_t process)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/task", process);
+    DIR *threads = opendir(path);
+    for (struct dirent *entry; threads && (entry = readdir(threads));) {
+        pid_t thread = atoi(entry->d_name);
+        int status;
+        if (thread > 0 && thread != process && !ptrace(PTRACE_SEIZE, thread, 0, 0) && !ptrace(PTRACE_INTERRUPT, thread, 0, 0))
+            waitpid(thread, &status, __WALL);
+    }
+    if (threads)
+        closedir(threads);
+}
 
 /* The second process: steps its parent from the moment that the state is COUNTING until it is DONE. */
 static void step_parent(pid_t parent)
@@ -44,6 +63,8 @@ static void step_parent(pid_t parent)
         meter->state = REFUSED;
         _exit(0);
     }
+    if (left_out)
+        stop_others(parent);
     meter->state = READY;
     long count = 0, deliver = 0;
     while (meter->state != DONE) {
@@ -58,6 +79,28 @@ static void step_parent(pid_t parent)
     _exit(0);
 }
 
+/* Makes calls until a profile leaves them out, which it does for the rest of a period of 50 ms of the time of day: of that most is
+ * still to come. */
+static void spend_profile(void)
+{
+    enum { PERIOD = 50 * 1000 * 1000, SOON = 2 * 1000 * 1000, TURNS = 3000 };
+    struct timespec time;
+    do
+        clock_gettime(CLOCK_REALTIME, &time);
+    while (time.tv_nsec % PERIOD < SOON / 2 || time.tv_nsec % PERIOD > SOON);
+    for (int turn = 0; turn < TURNS; turn++) {
+        MPI_Request none[2];
+        int flag;
+        MPI_Send(words[0], 0, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD);
+        MPI_Recv(words[0], 0, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        MPI_Isend(words[0], 0, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &none[0]);
+        MPI_Irecv(words[0], 0, MPI_BYTE, MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &none[1]);
+        MPI_Test(&none[0], &flag, MPI_STATUS_IGNORE);
+        MPI_Wait(&none[1], MPI_STATUS_IGNORE);
+        MPI_Iprobe(MPI_PROC_NULL, TAG, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
+}
+
 /* Instructions from the call of body to its return, the call and this counter's own few among them. */
 static long steps_of(void (*body)(void))
 {
@@ -66,6 +109,8 @@ static long steps_of(void (*body)(void))
         if (meter == MAP_FAILED)
             fail("no memory for the counter: %s", strerror(errno));
     }
+    if (left_out)
+        spend_profile();
     meter->state = WAITING;
     pid_t parent = getpid(), child = fork();
     if (child < 0)
@@ -392,10 +437,12 @@ static double count(const struct task *task)
     return value;
 }
 
-/* Instructions for one call between two ranks, size B. The first time warms up. */
+/* Instructions for one call between two ranks, size B. The first time warms up.
+ * left_out=1: under mpiexec --profile or --timeline, while such calls are left out. */
 void instructions(struct task *task)
 {
     bytes = (int)task_number(task, "size", 8);
+    left_out = task_is(task, "left_out", "1");
     if (bytes < 0 || bytes > LONGEST)
         fail("messages of 0 to %d bytes: %s", LONGEST, task->request);
     if (!self)

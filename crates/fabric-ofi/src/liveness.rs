@@ -8,7 +8,9 @@
 use std::io;
 use std::sync::Arc;
 
-use weft_fabric::{Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey};
+use weft_fabric::{
+    Bell as _, Fabric, Head, Operation, Peer, Posted, Result, SharedBytes, Sink, SyncKey,
+};
 use weft_fabric_tcp::{NetworkBell, Remote, Tcp};
 
 use crate::mail::Mail;
@@ -49,7 +51,9 @@ impl Liveness {
         if !begins && self.looks < LOOKS && !outer.is_prepared() {
             return Vec::new();
         }
-        self.look_now(mail)
+        let news = self.look_now(mail);
+        outer.hear_absences(self.bell.absences());
+        news
     }
 
     /// As [`look`](Self::look), whatever there is to be done. Who was succeeded by what the directory said before is told.
@@ -99,6 +103,11 @@ impl Liveness {
     /// An end after this is no loss to the peers.
     pub fn farewell(&mut self) {
         self.tcp.farewell();
+    }
+
+    /// Tells a peer that this process is absent.
+    pub fn announce_absence(&mut self, to: Peer) {
+        self.tcp.announce_absence(to);
     }
 
     /// Reaches for nobody any more who was never reached.

@@ -63,8 +63,8 @@ impl Abroad {
 }
 
 impl Fabric for Abroad {
-    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, farewell, channels,
-        open_channel);
+    weft_fabric::forward_fabric!(self => self.own; me, now, writers, announce, allocate_shared, release_shared, farewell, abandon_unreached,
+        announce_absence, channels, open_channel);
 
     fn peers(&self) -> u32 {
         self.bridges.peers()

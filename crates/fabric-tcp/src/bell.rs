@@ -10,7 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU32, AtomicU64, Doorbell, FenceMode, Kernel, Ordering, Woken};
-use weft_fabric::{Bell, Load, Reaching, Ticket};
+use weft_fabric::{Absences, Bell, Load, Reaching, Ticket};
 use weft_sys::clock;
 use weft_sys::event::EventFd;
 use weft_sys::readiness::{ReadinessSet, Trigger};
@@ -49,6 +49,8 @@ pub struct NetworkBell {
     kernel: Sleeper,
     load: Load,
     reaching: ReachingWord,
+    /// Worlds of which a member on another host has sent word that it is absent. Relaxed: a bit is set by the thread that looks, which asks itself.
+    absences: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -91,6 +93,7 @@ impl NetworkBell {
             },
             load,
             reaching: ReachingWord::default(),
+            absences: AtomicU64::new(0),
         };
         let kernel = &bell.kernel;
         let token = EventSource::Bell.token();
@@ -188,6 +191,14 @@ impl NetworkBell {
     /// The next sleep is to be a millisecond at most: what is waited for makes nothing readable.
     pub fn sleep_shortly(&self) {
         self.hurry();
+    }
+
+    /// As another bell of this member knows: who is absent.
+    pub fn hear_absences(&self, absences: Absences) {
+        if absences != Absences::default() {
+            self.absences
+                .fetch_or(absences.to_word(), Ordering::Relaxed);
+        }
     }
 
     /// Whether somebody slept since the last look.
@@ -345,6 +356,14 @@ impl Bell for NetworkBell {
 
     fn load(&self) -> Load {
         self.load
+    }
+
+    fn absences(&self) -> Absences {
+        Absences::from_word(self.absences.load(Ordering::Relaxed))
+    }
+
+    fn tell_absence(&self, world: u32) {
+        self.hear_absences(Absences::of(world));
     }
 
     fn reaching(&self) -> Reaching {

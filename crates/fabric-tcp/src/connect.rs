@@ -26,6 +26,7 @@
 //! | `dial` | attempts to reach peers: when they are made, when they are over, what came of them |
 //! | `handshake` | who speaks for this rank, and one handshake |
 //! | `handshakes` | candidates and listeners, watched and bounded: what has happened to a connection before it is chosen |
+//! | `notices` | what is told to peers without a connection: that this process is absent |
 //! | `select` | which connection of a pair is taken |
 //! | here | what follows from what: what happens to a candidate, to a dial, to a connection that breaks |
 //!
@@ -37,6 +38,7 @@ mod dial;
 mod handshake;
 mod handshakes;
 mod listeners;
+mod notices;
 mod select;
 
 use std::io;
@@ -44,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use weft_fabric::Bell as _;
 use weft_secure::{Channel, Key, Refusals, Source};
 use weft_sys::socket::{NotAccepted, is_exhausted};
 
@@ -61,6 +64,7 @@ use candidates::{Call, Candidate, Said};
 use dial::Dials;
 use handshake::Identity;
 use handshakes::{Handshakes, Outcome};
+use notices::Notices;
 use select::Present;
 
 /// Connections accepted in one look: who has not proved the key must not keep the job from its work.
@@ -78,6 +82,7 @@ pub struct Connector<N: Network> {
     incarnations: Incarnations,
     handshakes: Handshakes<N>,
     dials: Dials,
+    notices: Notices<N::Stream>,
     /// When a candidate or a dial is to be looked after.
     due: u64,
     /// Things that happened although nothing was handed out.
@@ -113,6 +118,7 @@ impl<N: Network> Connector<N> {
             incarnations,
             addresses,
             dials: Dials::default(),
+            notices: Notices::new(),
             due: u64::MAX,
             progressed: 0,
             network,
@@ -335,6 +341,29 @@ impl<N: Network> Connector<N> {
         }
     }
 
+    /// Tells a peer, without a connection, that this process is absent.
+    pub fn announce_absence(&mut self, peer: u32) {
+        let until = self.network.after(notices::LIMIT);
+        self.notices.add(peer, until);
+    }
+
+    /// Whether all peers know that were to be told so, or cannot be told.
+    #[inline]
+    pub fn have_all_noticed(&mut self) -> bool {
+        self.notices.is_empty() || self.advance_notices()
+    }
+
+    #[cold]
+    fn advance_notices(&mut self) -> bool {
+        let peers = notices::Directory {
+            addresses: &self.addresses,
+            incarnations: &self.incarnations,
+            handshakes: &self.handshakes,
+        };
+        self.notices
+            .advance(&self.network, &peers, self.config.patience)
+    }
+
     /// A peer is lost.
     pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.dials.end(peer);
@@ -419,6 +448,11 @@ impl<N: Network> Connector<N> {
             Some(Outcome::Refused(dialled, text)) => self.note_failure(dialled, text),
             Some(Outcome::Authenticated(call, socket, channel)) => {
                 self.authenticated((number, call), socket, *channel, peers);
+            }
+            Some(Outcome::Noticed(hello)) => {
+                self.progressed += 1;
+                // Of a process that has another successor by now it says nothing wrong either: its world is told apart.
+                self.bell.tell_absence(hello.incarnation);
             }
             Some(Outcome::Closed(call)) => {
                 // The other side has taken another one, or is gone; whoever needs one calls again.

@@ -512,7 +512,7 @@ impl<N: Network> Fabric for Tcp<N> {
 
     /// What the other kernels have acknowledged arrives also if this process is gone.
     fn is_flushed(&mut self) -> bool {
-        let handed = self.peers.are_handed_over();
+        let handed = self.peers.are_handed_over() & self.connector.have_all_noticed();
         if !handed {
             self.bell.hurry();
         }
@@ -537,6 +537,16 @@ impl<N: Network> Fabric for Tcp<N> {
 
     fn abandon_unreached(&mut self) {
         self.connector.abandon_unreached(&mut self.peers);
+    }
+
+    fn announce_absence(&mut self, to: Peer) {
+        let session = self.peers.get(to.0);
+        if to.0 != self.me
+            && self.peers.check(to).is_ok()
+            && !session.is_some_and(Session::has_left)
+        {
+            self.connector.announce_absence(to.0);
+        }
     }
 }
 

@@ -24,9 +24,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket, Token, Traffic, Uses,
-    forward_bell,
+    Absences, Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region,
+    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket,
+    Token, Traffic, Uses, forward_bell,
 };
 use weft_sys::clock;
 use weft_sys::event::EventFd;
@@ -446,6 +446,12 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
     fn abandon_unreached(&mut self) {
         self.remote.abandon_unreached();
     }
+
+    fn announce_absence(&mut self, to: Peer) {
+        if self.ranks.local(to).is_none() {
+            self.remote.announce_absence(to);
+        }
+    }
 }
 
 /// The doorbell of the local fabric, which the watcher rings for the network.
@@ -530,10 +536,14 @@ impl Drop for UnionBell {
 }
 
 impl Bell for UnionBell {
-    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, absences,
-        tell_absence);
+    forward_bell!(self => self.local; ring, load, yield_core, shares_core, change_core, inquiry, tell_absence);
 
     forward_bell!(self => self.remote; reaching, when_reaching);
+
+    /// Of this host one has told in its memory, of another one it has sent word.
+    fn absences(&self) -> Absences {
+        self.local.absences().and(self.remote.absences())
+    }
 
     fn prepare(&self) -> Ticket {
         let ticket = self.local.prepare();

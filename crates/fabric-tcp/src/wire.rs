@@ -342,7 +342,7 @@ pub struct Hello {
     pub rank: u32,
     /// Whom it wants to reach; of the accepting side: itself again.
     pub target: u32,
-    /// The connection of the pair that it has last used; 0: none yet.
+    /// The connection of the pair that it has last used; 0: none yet; or [`ABSENT`](Self::ABSENT).
     pub generation: u32,
     /// Which of the processes that have its number one after the other it is.
     pub incarnation: u32,
@@ -351,6 +351,9 @@ pub struct Hello {
 }
 
 impl Hello {
+    /// In place of a generation: whoever speaks wants no connection, and says that it is absent in its world. That is all that comes of it.
+    pub const ABSENT: u32 = u32::MAX;
+
     /// The bytes.
     pub fn emit(&self) -> [u8; 20] {
         let mut bytes = [0; 20];

@@ -30,6 +30,12 @@ impl Absences {
         Self(word)
     }
 
+    /// Of all worlds of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
     /// Whether a member of this world is absent.
     #[must_use]
     pub fn include(self, world: u32) -> bool {
@@ -49,6 +55,8 @@ mod tests {
             let one = Absences::from_word(Absences::of(world).to_word());
             assert!(one.include(world) && !one.include(world ^ 1));
             assert!(one.include(world.wrapping_add(Absences::BITS)));
+            let both = one.and(Absences::of(7));
+            assert!(both.include(world) && both.include(7) && !both.include(8));
         }
     }
 }

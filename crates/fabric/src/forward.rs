@@ -238,6 +238,11 @@ macro_rules! forward_fabric {
             $to.abandon_unreached();
         }
     };
+    ($this:ident => $to:expr; announce_absence) => {
+        fn announce_absence(&mut $this, to: $crate::Peer) {
+            $to.announce_absence(to);
+        }
+    };
     ($this:ident => $to:expr; traffic) => {
         fn traffic(&$this) -> $crate::Traffic {
             $to.traffic()

@@ -487,6 +487,13 @@ pub trait Fabric: Send {
     /// sent to later is reached as if nothing had been. A fabric on which a peer need not answer to be reached does nothing.
     fn abandon_unreached(&mut self) {}
 
+    /// Tells a peer with which this member shares no memory that it is [absent](Bell::tell_absence), as a member of the world that it was started
+    /// with: the peer's bell knows it once the peer has looked. It is told once [`Self::is_flushed`] answers true, or that is given up after some
+    /// seconds; the peer need not look meanwhile, nor be there. A fabric on which all share memory does nothing.
+    fn announce_absence(&mut self, to: Peer) {
+        let _ = to;
+    }
+
     /// How many channels the job has: as many endpoints each member can have, which several threads may use at a time. The same
     /// number at all members, at most [`MOST_CHANNELS`]. This endpoint is that of channel 0.
     fn channels(&self) -> u32 {

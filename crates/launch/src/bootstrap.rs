@@ -182,8 +182,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     fn finalised(&self);
 
     /// Tells the launcher that this process has used sessions only and has ended them: ranks of other hosts do not wait for it in
-    /// `MPI_Finalize`. Those of its own are told by itself. Other launchers than ours have no way to pass that on.
-    fn absent(&self) {}
+    /// `MPI_Finalize`. Those of its own are told by itself. Whether it passes that on: other launchers than ours have no way to.
+    fn absent(&self) -> bool {
+        false
+    }
 
     /// Tells the launcher that this process goes no further because another one is lost: how it ends is no failure of its
     /// own.

@@ -37,6 +37,7 @@ use std::io::{self, BufWriter, Write};
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
+use weft_atomic::AtomicU64;
 use weft_sys::{Mapping, MemoryFile, descriptor};
 
 use crate::bootstrap::Names;
@@ -212,6 +213,17 @@ impl ProfileMemory {
     /// If the kernel refuses.
     pub fn map(&self) -> io::Result<Mapping> {
         self.file.map()
+    }
+
+    /// Has these words be the rows of calls of the first thread.
+    ///
+    /// # Errors
+    /// If they are not whole pages, or not as many, or the kernel refuses.
+    pub fn map_rows_of_first(&self, words: &'static [AtomicU64]) -> io::Result<()> {
+        if words.len() != layout::CALL_ROWS * layout::call::WORDS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.file.map_onto(layout::CALL_ROWS_OF_FIRST, words)
     }
 
     /// What a rank has written; `None` if it has not begun to.

@@ -3,7 +3,7 @@
 //! `MPI_Finalize` is collective over the processes that are connected (MPI 5.0, section 11.2.2): nobody leaves while another one still needs an
 //! answer of it. A process that has used sessions only is in `MPI_COMM_WORLD` of the others, and never calls it. When it has ended its last session it
 //! tells the others that it is *absent*: those of its host by a word in the memory that they share, those of other hosts by its launcher, which has
-//! the same written there. From then on they wait for nobody in `MPI_Finalize`: what each has begun to send has left it, and the one that
+//! the same written there, or by a message that nobody need answer ([`weft_fabric::Fabric::announce_absence`]), if another launcher has started it. From then on they wait for nobody in `MPI_Finalize`: what each has begun to send has left it, and the one that
 //! is absent would never come. Should it initialise MPI later, it waits for nobody either.
 //!
 //! ```text
@@ -13,8 +13,6 @@
 //!
 //! Who gives the meeting up may have begun to reach for the absent one, which does not answer any more: that is given up too, and what the
 //! meeting itself had for others. They hear of the absence as well.
-//!
-//! Ranks of other hosts whose launcher is not ours are not told.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -113,13 +111,34 @@ impl Process {
     }
 
     /// This process has ended all that it has used of MPI, and was never initialised: the others need not wait for it. Those of its host
-    /// are told; true: those of other hosts are to be.
-    pub fn tell_absence(&self) -> bool {
+    /// are told by their memory; those of other hosts `by_launcher`, if that answers true, or else by this process, before
+    /// [`announce_exit`](Self::announce_exit) returns.
+    pub fn tell_absence(self: &Arc<Self>, by_launcher: impl FnOnce() -> bool) {
         if self.is_incomplete.swap(true, Ordering::Relaxed) {
-            return false;
+            return;
         }
+        // Who has told before tells all, and one of a world is as good as any other.
+        let is_known = self.hears_of_absence();
         self.bell.tell_absence(self.world_number);
-        true
+        if !by_launcher() && !is_known {
+            self.announce_absence();
+        }
+    }
+
+    /// Tells the members of this world on other hosts.
+    fn announce_absence(self: &Arc<Self>) {
+        if !self.has_several_hosts() {
+            return;
+        }
+        let world = self.world();
+        let here = self.host_of(world.group().peer(world.rank()));
+        let mut engine = self.lock();
+        for rank in 0..world.size() {
+            let peer = world.group().peer(rank);
+            if self.host_of(peer) != here {
+                engine.announce_absence(peer);
+            }
+        }
     }
 }
 
@@ -148,7 +167,7 @@ mod tests {
             begins.recv().expect("it begins");
             // Most times the other one sleeps by then.
             std::thread::sleep(Duration::from_millis(20));
-            assert!(there.tell_absence());
+            there.tell_absence(|| true);
         });
         begun.send(()).expect("there is a thread");
         assert!(here.hears_of_absence_late());

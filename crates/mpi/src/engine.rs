@@ -327,6 +327,11 @@ impl Engine {
         self.fabric.farewell();
     }
 
+    /// Tells a peer of another host that this process is absent.
+    pub(crate) fn announce_absence(&mut self, to: Peer) {
+        self.fabric.announce_absence(to);
+    }
+
     /// Gives up what was to be sent to peers that were never reached.
     pub(crate) fn abandon_unreached(&mut self) {
         self.fabric.abandon_unreached();

@@ -170,6 +170,11 @@ impl Process {
         }
     }
 
+    /// The host of a peer, if that was said and there are several.
+    pub(crate) fn host_of(&self, peer: Peer) -> Option<u32> {
+        self.hosts.get()?.get(peer.0 as usize).copied()
+    }
+
     /// Whether the job starts on several hosts, as far as was said.
     pub(crate) fn has_several_hosts(&self) -> bool {
         self.hosts.get().is_some()

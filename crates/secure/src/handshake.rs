@@ -162,6 +162,16 @@ impl Handshake {
         matches!(self.state, State::ExpectsThird(_))
     }
 
+    /// Of a responder: the hello of the first message, once that has come. Who has sent it knows the key, or repeats what such a one has sent
+    /// to somebody with this key: it may be acted upon only where a repetition says nothing new.
+    #[must_use]
+    pub fn first_hello(&self) -> Option<&[u8]> {
+        match &self.state {
+            State::ExpectsThird(channel) => Some(&channel.hello),
+            _ => None,
+        }
+    }
+
     /// What is to be sent now; empty if nothing.
     #[must_use = "the other side waits for these bytes"]
     pub fn take_outgoing(&mut self) -> Vec<u8> {

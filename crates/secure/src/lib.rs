@@ -14,7 +14,7 @@
 //! key as the pre-shared key. Its three messages have fixed sizes: not even a length is read from
 //! whoever has not proved the key. A first message that was recorded and sent again gets an answer, but its sender cannot
 //! confirm, and where what was heard is remembered ([`Heard`]) it gets none; the hello of an initiator is given
-//! out only after the confirmation.
+//! out only after the confirmation, but to who [asks](Handshake::first_hello) for what may be a repetition.
 //!
 //! | file | what |
 //! |---|---|

@@ -93,6 +93,12 @@ pub struct Call {
 }
 
 impl Call {
+    /// Whether it is made only by threads that may call by the level of thread support: it is about messages. Others may be among those that any
+    /// thread may make at any level.
+    pub fn is_of_the_threads_that_call(&self) -> bool {
+        self.kind != Kind::Other || self.comm != Place::NONE
+    }
+
     /// A call of which nothing is known but this.
     pub const fn new(
         name: &'static str,

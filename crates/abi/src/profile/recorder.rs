@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use weft_atomic::{AtomicU64, Ordering};
+use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
 use weft_launch::profile::layout::{self, MOST_THREADS, START, call, head};
 use weft_sys::call_site::CallSite;
@@ -31,6 +31,10 @@ pub struct Recorder {
     pub marks: Marks,
     /// When which calls are recorded.
     pub slices: Slices,
+    /// The rows of the first area stand where the code knows them by name.
+    has_rows_of_first: bool,
+    /// Only one thread of the program calls.
+    one_thread_calls: AtomicBool,
 }
 
 impl Recorder {
@@ -38,6 +42,7 @@ impl Recorder {
     pub fn new(memory: ProfileMemory) -> Option<Self> {
         let timeline = memory.timeline;
         let mapping: &'static _ = Box::leak(Box::new(memory.map().ok()?));
+        let has_rows_of_first = memory.map_rows_of_first(&trampoline::FIRST.0).is_ok();
         let words = mapping.atomic_u64s(0, mapping.len() / 8)?;
         let stopwatch = Stopwatch::new();
         let each = layout::area_bytes(timeline) / 8;
@@ -57,7 +62,24 @@ impl Recorder {
             collectives: Collectives::new(),
             marks: Marks::default(),
             slices: Slices::new(timeline, memory.each, stopwatch.read()),
+            has_rows_of_first,
+            one_thread_calls: AtomicBool::new(false),
         })
+    }
+
+    /// Whether only one thread of the program calls from now on, but for what any thread may call.
+    pub fn set_one_thread_calls(&self, does: bool) {
+        self.one_thread_calls.store(does, Ordering::Relaxed);
+        if !does {
+            self.slices.count_by_thread();
+        }
+    }
+
+    /// Whether the calling thread is the only one of the program that calls, and has the first area.
+    pub fn is_only_caller(&self) -> bool {
+        self.has_rows_of_first
+            && self.one_thread_calls.load(Ordering::Relaxed)
+            && here::area().is_some_and(|area| area.number == 0)
     }
 
     /// The time, in ticks; never 0.

@@ -22,7 +22,7 @@ use weft_sys::signal;
 
 use super::area::Event;
 use super::call::Kind;
-use super::trampoline::{light_stub, stub};
+use super::trampoline::{light_stub, stub, stub_of_one_thread};
 use super::{CALLS, RECORDER, Recorder};
 
 /// How long a period is, in nanoseconds.
@@ -141,9 +141,15 @@ impl Slices {
             found
         });
         let found = more.into_iter().find(|found| !found.is_empty());
+        let only = recorder.is_only_caller();
         for number in found.unwrap_or_default() {
-            if let Some(stub) = light_stub(number) {
-                CALLS[number].target.store(stub, Ordering::Relaxed);
+            let call = &CALLS[number];
+            let stub = match only && call.is_of_the_threads_that_call() {
+                true => stub_of_one_thread(number),
+                false => light_stub(number),
+            };
+            if let Some(stub) = stub {
+                call.target.store(stub, Ordering::Relaxed);
                 state.calls.push(number);
             }
         }
@@ -153,6 +159,15 @@ impl Slices {
             self.changed.notify_one();
         }
         self.left.store(self.budget / 2, Ordering::Relaxed);
+    }
+
+    /// Several threads call from now on: each counts what is left out in rows of its own.
+    pub fn count_by_thread(&self) {
+        for &number in &self.open().calls {
+            if let Some(stub) = light_stub(number) {
+                CALLS[number].target.store(stub, Ordering::Relaxed);
+            }
+        }
     }
 
     /// The thread: ends each gap with its period.

@@ -16,6 +16,9 @@
 //!                      the thread's count of it
 //! ```
 //!
+//! The count stands in the memory that the launcher has made, and a thread finds its own by a word of its static block. Where only the thread of the
+//! first area calls, the rows of that area stand at an address that the code has in itself, too, and stubs of half the length count there.
+//!
 //! A call that is only counted does not come back to the trampoline. The stack can be unwound through it, so that errors and reports name the caller as before.
 
 use weft_atomic::AtomicU64;
@@ -132,8 +135,33 @@ pub fn light_stub(call: usize) -> Option<*mut ()> {
     }
 }
 
+/// Bytes of a light stub where one thread calls.
+#[cfg(target_arch = "x86_64")]
+const LIGHTEST: usize = 16;
+
+/// As [`light_stub`], where only the thread of the first area makes the call and [`FIRST`] are its rows.
+pub fn stub_of_one_thread(call: usize) -> Option<*mut ()> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let first = stubs_of_one_thread as unsafe extern "C" fn() as *mut u8;
+        (call < STUBS).then(|| first.wrapping_add(call * LIGHTEST).cast())
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = call;
+        None
+    }
+}
+
 /// Rows of calls, by their numbers: see [`row`].
 pub type Rows = [AtomicU64; CALL_ROWS * row::WORDS];
+
+/// Whole pages of rows.
+#[repr(C, align(4096))]
+pub struct Pages(pub Rows);
+
+/// The rows of the first area, once those pages of the file are [mapped](weft_launch::profile::ProfileMemory::map_rows_of_first) here.
+pub static FIRST: Pages = Pages([const { AtomicU64::new(0) }; CALL_ROWS * row::WORDS]);
 
 /// What threads count in that have no area.
 pub static NOBODY: Rows = [const { AtomicU64::new(0) }; CALL_ROWS * row::WORDS];
@@ -201,6 +229,32 @@ unsafe extern "C" fn light_stubs() {
         row = const row::WORDS * 8,
         whole = const std::mem::offset_of!(crate::profile::call::Call, whole),
         call = const size_of::<crate::profile::call::Call>(),
+        calls = sym CALLS,
+        options(att_syntax),
+    );
+}
+
+/// For each call: counts it in the row of the only thread, and on to `PMPI_X`.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn stubs_of_one_thread() {
+    core::arch::naked_asm!(
+        ".set weft_lightest_row, {left_out}",
+        ".set weft_lightest_whole, {whole}",
+        ".rept {stubs}",
+        ".balign {size}",
+        "incq {first}+weft_lightest_row(%rip)",
+        "jmpq *{calls}+weft_lightest_whole(%rip)",
+        ".set weft_lightest_row, weft_lightest_row + {row}",
+        ".set weft_lightest_whole, weft_lightest_whole + {call}",
+        ".endr",
+        stubs = const STUBS,
+        size = const LIGHTEST,
+        left_out = const row::LEFT_OUT * 8,
+        row = const row::WORDS * 8,
+        whole = const std::mem::offset_of!(crate::profile::call::Call, whole),
+        call = const size_of::<crate::profile::call::Call>(),
+        first = sym FIRST,
         calls = sym CALLS,
         options(att_syntax),
     );

@@ -233,6 +233,12 @@ impl Fabric for Ofi {
             liveness.abandon_unreached();
         }
     }
+
+    fn announce_absence(&mut self, to: Peer) {
+        if let Some(liveness) = &mut self.liveness {
+            liveness.announce_absence(to);
+        }
+    }
 }
 
 impl Remote for Ofi {

@@ -19,7 +19,7 @@ use weft_secure::{Channel, EvictionPolicy, Refusal, Source};
 use super::handshake::{Advance, Authenticating, Identity};
 use crate::link::{Found, Link, Read};
 use crate::network::Stream;
-use crate::wire::{self, FrameKind};
+use crate::wire::{self, FrameKind, Hello};
 
 /// A connection that is not chosen yet.
 pub struct Candidate<S> {
@@ -125,6 +125,8 @@ pub enum Happened<S> {
     Refused(Call, Refusal),
     /// The other side has proved the key, on this stream.
     Authenticated(Call, S, Box<Channel>),
+    /// The other side wants no connection: it is absent.
+    Noticed(Hello),
     /// It has waited, and the other side has closed it.
     Closed(Call),
     /// It has waited, and the other side has said which connection this is, or which it has last used.
@@ -188,6 +190,7 @@ impl Call {
     ) -> Happened<S> {
         match it.advance(progressed) {
             Advance::Done(channel) => Happened::Authenticated(self, it.into_socket(), channel),
+            Advance::Notice(hello) => Happened::Noticed(hello),
             Advance::Refused(refusal) => {
                 *progressed += 1;
                 Happened::Refused(self, refusal)

@@ -54,6 +54,12 @@ impl Identity {
         }
     }
 
+    /// A first message that nobody need answer: this process, absent in its world, tells a peer, this incarnation of it.
+    pub fn notice(&self, peer: (u32, u32)) -> Vec<u8> {
+        let hello = self.hello(peer, Hello::ABSENT);
+        Handshake::initiator(&self.key, self.purpose, &hello).take_outgoing()
+    }
+
     /// The side that was called. Who it is is not known yet: the generation that we say is that of nobody.
     pub fn responder<S>(&self, socket: S) -> Authenticating<S> {
         let hello = self.hello((self.me, self.incarnation), 0);
@@ -78,16 +84,16 @@ impl Identity {
 
     /// What a peer says of itself; `None`: it is not the one that was dialled, or means somebody else.
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
-        Hello::parse(hello).ok().filter(|hello| {
-            let right = match dialled {
-                None => {
-                    let meant = (hello.target, hello.target_incarnation);
-                    meant == (self.me, self.incarnation) && hello.rank != self.me
-                }
-                Some(peer) => hello.rank == peer,
-            };
-            right && hello.rank < self.peers
+        Hello::parse(hello).ok().filter(|hello| match dialled {
+            None => self.is_meant(hello),
+            Some(peer) => hello.rank == peer && hello.rank < self.peers,
         })
+    }
+
+    /// Whether another member says this to us.
+    pub fn is_meant(&self, hello: &Hello) -> bool {
+        let meant = (hello.target, hello.target_incarnation);
+        meant == (self.me, self.incarnation) && hello.rank != self.me && hello.rank < self.peers
     }
 }
 
@@ -107,6 +113,8 @@ pub enum Advance {
     Pending { blocked: bool, rewatch: bool },
     /// The other side has proved the key.
     Done(Box<Channel>),
+    /// This member wants no connection, and says that it is absent; or somebody repeats that.
+    Notice(Hello),
     /// The connection is to be dropped.
     Refused(Refusal),
 }
@@ -128,6 +136,14 @@ impl<S> Authenticating<S> {
 
     pub fn into_socket(self) -> S {
         self.socket
+    }
+}
+
+impl<S> Authenticating<S> {
+    /// What the first message says, if nothing is to come of it but that.
+    fn notice(&self) -> Option<Hello> {
+        let hello = Hello::parse(self.handshake.first_hello()?).ok()?;
+        (hello.generation == Hello::ABSENT).then_some(hello)
     }
 }
 
@@ -157,7 +173,10 @@ impl<S: Stream> Authenticating<S> {
             *progressed += 1;
             match self.handshake.feed(&bytes[..count]) {
                 Err(refusal) => return Advance::Refused(refusal),
-                Ok((_, Step::More)) => self.out.extend(self.handshake.take_outgoing()),
+                Ok((_, Step::More)) => match self.notice() {
+                    Some(hello) => return Advance::Notice(hello),
+                    None => self.out.extend(self.handshake.take_outgoing()),
+                },
                 Ok((_, Step::Done(channel))) => {
                     self.out.extend(self.handshake.take_outgoing());
                     done = Some(channel);

@@ -39,6 +39,8 @@ pub enum Outcome<S> {
     Refused((u32, usize), String),
     /// The other side has proved the key, on this stream.
     Authenticated(Call, S, Box<Channel>),
+    /// A member wants no connection, and is absent.
+    Noticed(Hello),
     /// One that waited has been closed by the other side.
     Closed(Call),
     /// One that waited has said this.
@@ -98,6 +100,11 @@ impl<N: Network> Handshakes<N> {
     #[cfg(test)]
     pub fn draw_by(&mut self, seed: u64) {
         self.candidates.draw_by(seed);
+    }
+
+    /// The first message by which this process tells a peer, this incarnation of it, that it is absent.
+    pub fn notice(&self, peer: (u32, u32)) -> Vec<u8> {
+        self.identity.notice(peer)
     }
 
     /// Whether there is nothing that time could change.
@@ -230,6 +237,13 @@ impl<N: Network> Handshakes<N> {
             Happened::Authenticated(call, socket, channel) => {
                 Some(Outcome::Authenticated(call, socket, channel))
             }
+            Happened::Noticed(hello) => match self.identity.is_meant(&hello) {
+                true => Some(Outcome::Noticed(hello)),
+                false => {
+                    self.refusals.count(Refusal::Malformed);
+                    None
+                }
+            },
             Happened::Closed(call) => Some(Outcome::Closed(call)),
             Happened::Said(call, link, said) => Some(Outcome::Said(call, link, said)),
             Happened::Malformed(call) => {

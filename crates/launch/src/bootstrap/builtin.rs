@@ -314,8 +314,9 @@ impl Launcher for Builtin {
         self.control.tell(Told::Finalised);
     }
 
-    fn absent(&self) {
+    fn absent(&self) -> bool {
         self.control.tell(Told::Absent);
+        true
     }
 
     fn bereaved(&self) {

@@ -40,7 +40,7 @@ impl<R: Remote> Supervised<R> {
 impl<R: Remote> Fabric for Supervised<R> {
     forward_fabric!(self => self.inner; me, peers, limits, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
         put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared,
-        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell, abandon_unreached);
+        is_asleep, wake, is_any_beside, is_flushed, traffic, farewell, abandon_unreached, announce_absence);
 
     fn bell(&self) -> Arc<dyn Bell> {
         self.bell.clone()
@@ -98,7 +98,7 @@ impl Bell for SupervisedBell {
     }
 
     fn absences(&self) -> Absences {
-        self.place.absences()
+        self.place.absences().and(self.inner.absences())
     }
 
     fn tell_absence(&self, world: u32) {

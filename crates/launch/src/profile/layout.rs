@@ -12,6 +12,8 @@
 pub const MAGIC: u64 = 0x0001_656c_6966_6f72;
 /// Bytes of the head and the texts.
 pub const START: usize = 64 << 10;
+/// Bytes of a page, where there are profiles.
+const PAGE: usize = 4096;
 /// Where the texts begin.
 pub const TEXTS: usize = 1024;
 /// Most threads of a rank that are recorded.
@@ -131,8 +133,13 @@ pub const EVENT_WORDS: usize = 7;
 pub const SITES_AT: usize = area::WORDS;
 /// … the waits.
 pub const WAITS_AT: usize = SITES_AT + SITES * site::WORDS;
-/// … the calls by number.
-pub const CALLS_AT: usize = WAITS_AT + WAITS * WAIT_WORDS;
+/// … the calls by number, on pages of their own: see [`CALL_ROWS_OF_FIRST`].
+pub const CALLS_AT: usize = (WAITS_AT + WAITS * WAIT_WORDS).next_multiple_of(PAGE / 8);
+/// Where the rows of calls of the first area begin, in bytes from the beginning of the memory. They are whole pages, so that a rank may have them where its
+/// code knows them by name.
+pub const CALL_ROWS_OF_FIRST: usize = START + CALLS_AT * 8;
+const _: () = assert!(CALL_ROWS_OF_FIRST.is_multiple_of(PAGE));
+const _: () = assert!((CALL_ROWS * call::WORDS * 8).is_multiple_of(PAGE));
 /// … the arrivals.
 pub const ARRIVALS_AT: usize = CALLS_AT + CALL_ROWS * call::WORDS;
 /// … the events.
@@ -142,7 +149,7 @@ pub const EVENTS_AT: usize = ARRIVALS_AT + ARRIVALS * ARRIVAL_WORDS;
 #[must_use]
 pub const fn area_bytes(timeline: bool) -> usize {
     let words = EVENTS_AT + if timeline { EVENTS * EVENT_WORDS } else { 0 };
-    (words * 8).next_multiple_of(4096)
+    (words * 8).next_multiple_of(PAGE)
 }
 
 /// Bytes of the whole.

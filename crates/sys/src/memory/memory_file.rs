@@ -10,6 +10,7 @@ use rustix::fs::{
     fcntl_get_seals, memfd_create, open,
 };
 use rustix::io::Errno;
+use weft_atomic::AtomicU64;
 
 use super::{Mapping, page_size};
 use crate::error::{Purpose, last_errno, with_errno};
@@ -138,6 +139,40 @@ impl MemoryFile {
             libc::PROT_READ | libc::PROT_WRITE,
             Some((self.descriptor.as_fd(), 0)),
         )
+    }
+
+    /// Has these words, whole pages for good, be those from `offset` of the file: whoever has mapped the file sees what is stored in them.
+    /// What they held is lost.
+    ///
+    /// For words whose address code is to know before the file is there.
+    ///
+    /// # Errors
+    /// If they are not whole pages, do not lie within the file, or the kernel refuses.
+    pub fn map_onto(&self, offset: usize, words: &'static [AtomicU64]) -> io::Result<()> {
+        let length = size_of_val(words);
+        self.within(offset, length, "mmap", "map")?;
+        let purpose =
+            || format!("map {length} bytes from {offset} of a memory file to where words stand");
+        let pages = [words.as_ptr().addr(), offset, length];
+        if length == 0 || !pages.iter().all(|one| one.is_multiple_of(page_size())) {
+            return Err(with_errno("mmap", libc::EINVAL, purpose()));
+        }
+        // SAFETY: the pages hold nothing but these words, which live as long as the process and may change at any time, as
+        // atomics do. They stay readable and writable: the size of the file does not change.
+        let made = unsafe {
+            libc::mmap(
+                words.as_ptr().cast_mut().cast(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_FIXED | libc::MAP_NORESERVE,
+                self.descriptor.as_raw_fd(),
+                offset as libc::off_t,
+            )
+        };
+        match made == libc::MAP_FAILED {
+            true => Err(with_errno("mmap", last_errno(), purpose())),
+            false => Ok(()),
+        }
     }
 
     /// Maps `length` bytes from `offset`, a whole number of pages, shared with whoever else does.
@@ -391,6 +426,32 @@ mod tests {
         assert_eq!(seen, 77);
         assert_eq!(two.bytes(4096, 1).expect("within").read(), Some([77]));
         assert!(!two.doorbell(64).expect("within").somebody_sleeps());
+    }
+
+    #[test]
+    fn words_that_stand_somewhere_become_those_of_a_file() {
+        /// As large as a page, or more than one.
+        #[repr(C, align(65536))]
+        struct Pages([AtomicU64; 65536 / 8]);
+        static WORDS: Pages = Pages([const { AtomicU64::new(3) }; 65536 / 8]);
+        let file = MemoryFile::create("weft-test", 4 * 65536).expect("memory files exist here");
+        let mapping = file.map().expect("maps");
+        let word = mapping.atomic_u64(65536 + 8).expect("within");
+        word.store(5, Ordering::Relaxed);
+        for (offset, words) in [
+            (8, &WORDS.0[..]),
+            (65536, &WORDS.0[1..]),
+            (65536, &WORDS.0[..0]),
+            (4 * 65536, &WORDS.0[..]),
+        ] {
+            let refused = file.map_onto(offset, words);
+            assert!(refused.is_err(), "{offset}, {} words", words.len());
+        }
+        assert_eq!(WORDS.0[1].load(Ordering::Relaxed), 3);
+        file.map_onto(65536, &WORDS.0).expect("maps");
+        assert_eq!(WORDS.0[1].load(Ordering::Relaxed), 5);
+        WORDS.0[1].store(6, Ordering::Relaxed);
+        assert_eq!(word.load(Ordering::Relaxed), 6);
     }
 
     #[test]

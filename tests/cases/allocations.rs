@@ -361,7 +361,12 @@ fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
             let file = network.file(&format!("{what}{who}"));
             let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
             start.args(["-n", "4", "-x", "WHO"]).env("WHO", who);
-            let ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
+            let mut ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
+            // PRRTE and the shell that it starts for the other host race for a process group; who comes second says so.
+            let lines = ended.err.split_inclusive('\n');
+            ended.err = lines
+                .filter(|line| !line.contains("plm:ssh: Warning: setpgid"))
+                .collect();
             check_sessions_beside(&ended, 4, &format!("{what}, rank {who}"));
         }
     }

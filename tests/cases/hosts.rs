@@ -356,23 +356,20 @@ fn nobody_waits_at_the_end_under_hydra_for_a_rank_that_uses_sessions_only() {
         return;
     };
     let program = build("tests/programs/sessions_beside.c", &[]);
-    for (count, each) in [(2, 1), (2, 2), (3, 1)] {
-        let Some(network) = Network::new(count) else {
-            return;
-        };
-        let ranks = count * each;
-        for who in [0, ranks - 1] {
-            for what in ENDS_OF_SESSIONS {
-                let file = network.file(&format!("{what}{who}"));
-                let mut start = network.hydra(&hydra, each);
-                start
-                    .env("WHO", who.to_string())
-                    .arg(&program)
-                    .arg(what)
-                    .arg(&file);
-                let ended = run(&mut start, LIMIT);
-                check_sessions_beside(&ended, ranks as u32, &format!("{what}, rank {who}"));
-            }
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    for who in [0, 3] {
+        for what in ENDS_OF_SESSIONS {
+            let file = network.file(&format!("{what}{who}"));
+            let mut start = network.hydra(&hydra, 2);
+            start
+                .env("WHO", who.to_string())
+                .arg(&program)
+                .arg(what)
+                .arg(&file);
+            let ended = run(&mut start, LIMIT);
+            check_sessions_beside(&ended, 4, &format!("{what}, rank {who}"));
         }
     }
 }

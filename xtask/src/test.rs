@@ -109,6 +109,7 @@ const STEPS: &[Step] = &[
     Step::new("installation", "cargo xtask dist"),
     Step {
         possible: crate::instructions::possible,
+        long: Long::Line("cargo xtask instructions --as-it-is --recorded"),
         ..Step::new("instructions", "cargo xtask instructions --as-it-is")
     },
     Step {

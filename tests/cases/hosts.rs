@@ -326,25 +326,28 @@ fn on_two_and_on_four_hosts() {
 #[test]
 fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
     let launcher = installation().join("bin/mpiexec");
-    let program = build("tests/programs/sessions_beside.c", &[]);
     for (count, each) in [(2, 1), (2, 2), (3, 1)] {
         let Some(network) = Network::new(count) else {
             return;
         };
-        let ranks = count * each;
-        for who in [0, ranks - 1] {
-            for what in ENDS_OF_SESSIONS {
-                let file = network.file(&format!("{what}{who}"));
-                let mut start = network.on(0, &launcher.to_string_lossy());
-                start.arg("--timeout=40").args(network.everywhere(each));
-                start
-                    .env("WHO", who.to_string())
-                    .arg(&program)
-                    .arg(what)
-                    .arg(&file);
-                let ended = run(&mut start, LIMIT);
-                check_sessions_beside(&ended, ranks as u32, &format!("{what}, rank {who}"));
-            }
+        check_ends_of_sessions(&network, count * each, || {
+            let mut start = network.on(0, &launcher.to_string_lossy());
+            start.arg("--timeout=40").args(network.everywhere(each));
+            start
+        });
+    }
+}
+
+/// The first rank, and the last, each way to end its sessions beside the others.
+fn check_ends_of_sessions(network: &Network, ranks: usize, launcher: impl Fn() -> Command) {
+    let program = build("tests/programs/sessions_beside.c", &[]);
+    for who in [0, ranks - 1] {
+        for what in ENDS_OF_SESSIONS {
+            let file = network.file(&format!("{what}{who}"));
+            let mut start = launcher();
+            start.env("WHO", who.to_string());
+            let ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
+            check_sessions_beside(&ended, ranks as u32, &format!("{what}, rank {who}"));
         }
     }
 }
@@ -352,26 +355,10 @@ fn nobody_waits_at_the_end_for_a_rank_of_any_host_that_uses_sessions_only() {
 /// The same where Hydra has started the ranks, which tells nobody anything: the rank tells those of other hosts itself.
 #[test]
 fn nobody_waits_at_the_end_under_hydra_for_a_rank_that_uses_sessions_only() {
-    let Some(hydra) = hydra() else {
+    let (Some(hydra), Some(network)) = (hydra(), Network::new(2)) else {
         return;
     };
-    let program = build("tests/programs/sessions_beside.c", &[]);
-    let Some(network) = Network::new(2) else {
-        return;
-    };
-    for who in [0, 3] {
-        for what in ENDS_OF_SESSIONS {
-            let file = network.file(&format!("{what}{who}"));
-            let mut start = network.hydra(&hydra, 2);
-            start
-                .env("WHO", who.to_string())
-                .arg(&program)
-                .arg(what)
-                .arg(&file);
-            let ended = run(&mut start, LIMIT);
-            check_sessions_beside(&ended, 4, &format!("{what}, rank {who}"));
-        }
-    }
+    check_ends_of_sessions(&network, 4, || network.hydra(&hydra, 2));
 }
 
 /// Processes that are started from within a program, on hosts that it names.

@@ -496,3 +496,23 @@ fn useful() {
         println!("no launcher of MPICH: jobs under it will not be tested: {error:#}");
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_failed_is_said_once_more_and_nothing_else() {
+        let said = "test errors_are_named ... ok\ntest locks ... FAILED\nthread 'locks' panicked at a.rs:3:\n\
+            n=3 test_rma 36 passed   0 failed   0 skipped 11.7 s  ok\n       n=3 test_rma.Put: rank 0: not ended\n\
+            test result: FAILED. 9 passed; 1 failed\n   Compiling weft\n";
+        let complaints = complaints(said.as_bytes());
+        let expected = [
+            "test locks ... FAILED",
+            "thread 'locks' panicked at a.rs:3:",
+            "       n=3 test_rma.Put: rank 0: not ended",
+            "test result: FAILED. 9 passed; 1 failed",
+        ];
+        assert_eq!(complaints, expected);
+    }
+}

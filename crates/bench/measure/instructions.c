@@ -157,13 +157,13 @@ static void irecv(void)
         MPI_Irecv(words[call], bytes, MPI_BYTE, 0, TAG, MPI_COMM_WORLD, &requests[call]);
 }
 
-static void wait_all(void)
+static void wait_each(void)
 {
     for (int call = 0; call < CALLS; call++)
         MPI_Wait(&requests[call], MPI_STATUS_IGNORE);
 }
 
-static void waitall(void)
+static void wait_all(void)
 {
     MPI_Waitall(CALLS, requests, MPI_STATUSES_IGNORE);
 }
@@ -383,7 +383,7 @@ static double count(const struct task *task)
             send();
         else {
             pause_outside();
-            steps = steps_of(task_is(task, "call", "posted") ? wait_all : waitall);
+            steps = steps_of(task_is(task, "call", "posted") ? wait_each : wait_all);
         }
     } else if (task_is(task, "call", "test")) {
         if (task->rank == 1) {
@@ -394,13 +394,13 @@ static double count(const struct task *task)
         if (task->rank == 0)
             send();
         else
-            wait_all();
+            wait_each();
     } else if (task_is(task, "call", "irecv")) {
         if (task->rank == 1) {
             steps = steps_of(irecv);
             MPI_Barrier(MPI_COMM_WORLD);
             MPI_Barrier(MPI_COMM_WORLD);
-            steps += steps_of(wait_all) - self;
+            steps += steps_of(wait_each) - self;
         } else {
             MPI_Barrier(MPI_COMM_WORLD);
             send();

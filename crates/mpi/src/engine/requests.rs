@@ -56,6 +56,20 @@ fn full() -> Error {
     )
 }
 
+/// The slot of a live request.
+#[inline(always)]
+fn live(slots: &mut [Request], id: RequestId) -> Option<&mut Request> {
+    let slot = slots.get_mut(id.index() as usize)?;
+    (slot.generation() == id.generation() && slot.phase() != Phase::Free).then_some(slot)
+}
+
+/// The slot of a request that has had this name is free, before all that are.
+#[inline(always)]
+fn give_back(slot: &mut Request, id: RequestId, free: &mut u32) {
+    slot.vacate(id.next().generation());
+    slot.chain(replace(free, id.index()));
+}
+
 impl Requests {
     /// The table of the engine of this channel.
     pub(super) fn of_engine(engine: u32) -> Self {
@@ -138,7 +152,7 @@ impl Requests {
     /// The request of that name, if it is live.
     #[inline]
     pub(super) fn get_mut(&mut self, id: RequestId) -> Option<&mut Request> {
-        self.slot_mut(id).filter(|slot| slot.phase() != Phase::Free)
+        live(&mut self.slots, id)
     }
 
     /// The slot of that name, free or not.
@@ -156,27 +170,22 @@ impl Requests {
     /// Gives a slot back.
     #[inline]
     pub(super) fn release(&mut self, id: RequestId) {
-        let Some(slot) = self.get_mut(id) else { return };
-        slot.vacate(id.next().generation());
-        let next = replace(&mut self.free, id.index());
-        self.slots[id.index() as usize].chain(next);
+        if let Some(slot) = live(&mut self.slots, id) {
+            give_back(slot, id, &mut self.free);
+        }
     }
 
     /// The outcome of an ended request has been taken, or nobody wants it: the slot is given back, or waits to be
     /// started again.
     #[inline]
     pub(super) fn retire(&mut self, id: RequestId) {
-        let Some(slot) = self.slots.get_mut(id.index() as usize) else {
+        let Some(slot) = live(&mut self.slots, id) else {
             return;
         };
-        if slot.generation() != id.generation() || slot.phase() == Phase::Free {
-            return;
-        }
         if slot.is_persistent() {
             slot.make_inactive();
         } else {
-            slot.vacate(id.next().generation());
-            slot.chain(replace(&mut self.free, id.index()));
+            give_back(slot, id, &mut self.free);
         }
     }
 
@@ -210,11 +219,9 @@ impl Requests {
     /// Takes the message of a receive that has ended [as most do](Request::received).
     #[inline(never)]
     pub(super) fn take_received(&mut self, id: RequestId) -> Option<Received> {
-        let slot = self.get_mut(id)?;
+        let slot = live(&mut self.slots, id)?;
         let received = slot.received()?;
-        slot.vacate(id.next().generation());
-        let next = replace(&mut self.free, id.index());
-        self.slots[id.index() as usize].chain(next);
+        give_back(slot, id, &mut self.free);
         Some(received)
     }
 

@@ -2,7 +2,7 @@
  * ever. A program in which each rank has one exclusive lock at most, and asks for no other while it has it, has no circle of its own. */
 #include <unistd.h>
 
-#include "check.h"
+#include "window_pair.h"
 
 /* In the memory of each rank: two words that are alike for whoever has its lock, and a word for each rank. */
 enum { PAIR = 2 };
@@ -37,17 +37,7 @@ static long use(int target) {
 
 /* One more in both words, under an exclusive lock. */
 static void change(int target) {
-    long pair[2];
-    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
-    for (int word = 0; word < 2; word++) {
-        MPI_Get(&pair[word], 1, MPI_LONG, target, word, 1, MPI_LONG, win);
-        MPI_Win_flush(target, win);
-        pair[word]++;
-        MPI_Put(&pair[word], 1, MPI_LONG, target, word, 1, MPI_LONG, win);
-        MPI_Win_flush(target, win);
-    }
-    MPI_Win_unlock(target, win);
-    CHECK(pair[0] == pair[1]);
+    change_pair(target, win);
     written++;
 }
 

@@ -3,7 +3,7 @@
  * first in its epoch to do so. */
 #include <pthread.h>
 
-#include "check.h"
+#include "window_pair.h"
 
 #define THREADS 3
 #define WORDS 64
@@ -28,21 +28,6 @@ static void look(int target) {
     CHECK(pair[0] == pair[1]);
 }
 
-/* One more in both words, each read and written apart. */
-static void change(int target) {
-    long pair[2];
-    MPI_Win_lock(MPI_LOCK_EXCLUSIVE, target, 0, win);
-    for (int word = 0; word < 2; word++) {
-        MPI_Get(&pair[word], 1, MPI_LONG, target, word, 1, MPI_LONG, win);
-        MPI_Win_flush(target, win);
-        pair[word]++;
-        MPI_Put(&pair[word], 1, MPI_LONG, target, word, 1, MPI_LONG, win);
-        MPI_Win_flush(target, win);
-    }
-    MPI_Win_unlock(target, win);
-    CHECK(pair[0] == pair[1]);
-}
-
 /* Within an epoch of all: every thread is the first one at some target. */
 static void *first(void *argument) {
     int me = (int)(long)argument;
@@ -61,7 +46,7 @@ static void *first(void *argument) {
         pthread_barrier_wait(&ready);
         if (me == 0) {
             MPI_Win_unlock_all(win);
-            if (round % 8 == check_rank) change(round % check_size);
+            if (round % 8 == check_rank) change_pair(round % check_size, win);
         }
     }
     return NULL;
@@ -71,7 +56,7 @@ static void by_turns(void) {
     for (int round = 0; round < rounds; round++) {
         int target = (int)(random_number() % (unsigned long)check_size);
         switch (random_number() % 16) {
-        case 0: change(target); break;
+        case 0: change_pair(target, win); break;
         case 1:
             MPI_Win_lock(MPI_LOCK_SHARED, target, 0, win);
             look(target);
@@ -115,7 +100,7 @@ int main(int argc, char **argv) {
         MPI_Win_unlock_all(win);
     }
     for (int round = 0; round < 50; round++) {
-        change((check_rank + round) % check_size);
+        change_pair((check_rank + round) % check_size, win);
         MPI_Win_lock_all(0, win);
         look(round % check_size);
         MPI_Win_unlock_all(win);

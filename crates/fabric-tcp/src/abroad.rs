@@ -16,8 +16,8 @@
 //!
 //! # Ends
 //! A bridge that is [closed](Gate::close) hands over what was sent and says goodbye, which is no loss to the other side. One
-//! that is open when the process ends does not: who waits there for this process learns that it is gone. For that the side that
-//! accepts connects to all of the other one from the start.
+//! that is open when the process ends does not: who waits there for this process learns that it is gone. For that each process
+//! connects to all of the other side from the start.
 //!
 //! Tokens: those of a bridge have the highest bit set, as all of [`Tcp`](crate::Tcp), and its place at the process that grants in bits 24 to
 //! 31, which the table of grants does not use.

@@ -343,7 +343,7 @@ impl Listening for Half {
         let tcp = opening
             .join(cards)
             .map_err(|error| failed(error.to_string()))?;
-        let opened = gate.open(tcp, members.others, members.greets, process.own_bell());
+        let opened = gate.open(tcp, members.others, process.own_bell());
         let opened = opened.map_err(|error| failed(error.to_string()))?;
         Ok((opened.bridge, opened.peers))
     }

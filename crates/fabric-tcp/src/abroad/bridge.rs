@@ -19,20 +19,18 @@ pub(super) struct Bridge {
     tcp: Tcp,
     watcher: Watcher,
     places: Places,
-    greets: bool,
     /// Looks until the next one here, and how many there were between the last two.
     next: u32,
     pause: u32,
 }
 
 impl Bridge {
-    /// Over this endpoint. `greets`: this side connects to all of the other one.
-    pub fn new(tcp: Tcp, watcher: Watcher, places: Places, greets: bool) -> Self {
+    /// Over this endpoint.
+    pub fn new(tcp: Tcp, watcher: Watcher, places: Places) -> Self {
         Self {
             tcp,
             watcher,
             places,
-            greets,
             next: 0,
             pause: 1,
         }
@@ -50,11 +48,9 @@ impl Bridge {
         &mut self.tcp
     }
 
-    /// Makes connections, if this side is to.
+    /// Connects to all of the other side. Both sides do: one that waited to be called would never miss who has ended before
+    /// it called.
     pub fn greet(&mut self) {
-        if !self.greets {
-            return;
-        }
         for number in self.places.numbers() {
             // If that fails, the peer is lost, which the next look reports.
             let _ = self.tcp.signal(number, GREETING);

@@ -126,8 +126,7 @@ impl Gate {
         Ok(())
     }
 
-    /// A bridge over this endpoint, whose members `others` are those of the other side. `greets`: this side connects to all of
-    /// them. `bell` is that of the job's fabric.
+    /// A bridge over this endpoint, whose members `others` are those of the other side. `bell` is that of the job's fabric.
     ///
     /// # Errors
     /// If there are too many, or the system refuses a descriptor or a thread.
@@ -135,7 +134,6 @@ impl Gate {
         &self,
         tcp: Tcp,
         others: std::ops::Range<u32>,
-        greets: bool,
         bell: Arc<dyn Bell>,
     ) -> Result<Opened> {
         let watcher = Watcher::start(tcp.network_bell(), Arc::clone(&bell)).map_err(|error| {
@@ -157,7 +155,7 @@ impl Gate {
             .collect();
         let places = Places::new(self.0.first, others, places);
         let peers = places.peers().collect();
-        let opened = Bridge::new(tcp, watcher, places, greets);
+        let opened = Bridge::new(tcp, watcher, places);
         self.order(state, Order::Open(bridge, Box::new(opened)));
         bell.ring();
         Ok(Opened { bridge, peers })

@@ -168,7 +168,6 @@ impl Comm {
             key: plan.key,
             addresses: plan.addresses.clone(),
             others,
-            greets: accepts,
         };
         let abroad = Arc::clone(process.abroad()?);
         let mut is_widened = meetings.is_widened();

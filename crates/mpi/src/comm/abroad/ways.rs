@@ -95,6 +95,4 @@ pub struct Joining {
     pub addresses: Vec<String>,
     /// The numbers of the other side.
     pub others: Range<u32>,
-    /// This side connects to all of the other one.
-    pub greets: bool,
 }

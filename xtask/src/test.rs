@@ -91,22 +91,30 @@ const STEPS: &[Step] = &[
     Step::new("layers", "cargo xtask layers"),
     Step::new("links", "cargo xtask links"),
     Step::new("codegen", "cargo xtask codegen --check"),
-    Step::new(
-        "lints",
-        "cargo clippy --workspace --all-targets -- -D warnings",
-    ),
+    Step {
+        beside_others: true,
+        ..Step::new(
+            "lints",
+            "cargo clippy --workspace --all-targets -- -D warnings",
+        )
+    },
+    Step {
+        // Beside the lints, which have another profile. Its last third is the linker's, which keeps one core busy.
+        beside_others: true,
+        ..Step::new("installation", "cargo xtask dist")
+    },
     Step {
         // Pages for those who work here: modules speak of private items too.
         environment: &[(
             "RUSTDOCFLAGS",
             "-D warnings -A rustdoc::private_intra_doc_links",
         )],
+        beside_others: true,
         ..Step::new(
             "documentation",
             "cargo doc --workspace --no-deps --document-private-items --quiet",
         )
     },
-    Step::new("installation", "cargo xtask dist"),
     Step {
         possible: crate::instructions::possible,
         long: Long::Line("cargo xtask instructions --as-it-is --recorded"),
@@ -185,19 +193,22 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        // Ranks that wait for each other, most of the time.
+        beside_others: true,
+        possible: nightly::installed,
+        ..Step::new("address sanitizer", "cargo xtask sanitize address")
+    },
+    Step {
+        beside_others: true,
+        possible: nightly::with_source,
+        ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
+    },
+    Step {
         long: Long::Only,
         ..Step::new(
             "large messages",
             "cargo test -p weft-tests --test programs many_elements -- --ignored",
         )
-    },
-    Step {
-        possible: nightly::installed,
-        ..Step::new("address sanitizer", "cargo xtask sanitize address")
-    },
-    Step {
-        possible: nightly::with_source,
-        ..Step::new("thread sanitizer", "cargo xtask sanitize thread")
     },
     Step {
         // mpi4py as the registry has it; tests of programs in C show the same library at once.

@@ -469,7 +469,10 @@ fn a_job_that_is_aborted_or_killed_leaves_a_valid_file() {
 fn a_launcher_that_is_interrupted_or_killed_leaves_a_valid_file() {
     for signal in ["INT", "KILL"] {
         let file = scratch("profile").join(format!("{signal}.json"));
-        let mut child = tool("mpiexec")
+        // A shell without job control starts what is in the background with SIGINT ignored, and a launcher leaves it so.
+        let mut child = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(tool("mpiexec").get_program())
             .args(["-n", "2", "--no-deadlock-check", EACH, "--timeline"])
             .arg(&file)
             .arg(program())

@@ -121,6 +121,8 @@ const STEPS: &[Step] = &[
         ..Step::new("instructions", "cargo xtask instructions --as-it-is")
     },
     Step {
+        // Twice as many tests as cores at a time: most of the time they wait for the processes that they have started.
+        environment: &[("RUST_TEST_THREADS", "4")],
         long: Long::With(&[
             ("WEFT_SEEDS", "2000"),
             ("WEFT_SECONDS", "120"),

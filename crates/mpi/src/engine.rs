@@ -14,7 +14,7 @@
 //!
 //! | type | what it owns |
 //! |---|---|
-//! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending) | the table of requests; one request's life; that of a send |
+//! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending), [`Receiving`](receiving::Receiving) | the table of requests; one request's life; that of a send, and of a receive |
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Looking`] | the receive of a call that is looking, which no table knows |
 //! | [`Pulls`] | rendezvous transfers under way |
@@ -72,6 +72,7 @@ mod probe;
 mod progress;
 mod protocol;
 mod pulls;
+mod receiving;
 mod recovery;
 mod rendezvous;
 mod request;

@@ -347,7 +347,7 @@ impl Engine {
                 request: name_of(id),
                 is_queued: sending.is_queued(),
             }),
-            Work::Receive { .. } => into.push(match slot.posted() {
+            Work::Receive(_) => into.push(match slot.posted() {
                 Some(_) => self.posted_receive(id, slot.room()),
                 None => Operation::Data {
                     from: slot.pieces_from().or(slot.expected_source()).map(number),
@@ -642,7 +642,7 @@ impl Engine {
         }
         match slot.work() {
             Work::Send(sending) => Some(Awaits::Receiver(sending.to().0)),
-            Work::Receive { .. } => Some(match slot.posted() {
+            Work::Receive(_) => Some(match slot.posted() {
                 Some(_) => match slot.expected_source() {
                     Some(from) => Awaits::Message(from.0),
                     None => Awaits::Anybody(slot.context()),

@@ -54,6 +54,7 @@ mod futures;
 mod guest_slot;
 mod inquiry;
 pub(crate) mod left_over;
+mod looking;
 mod loss;
 mod lost_peers;
 mod marking;
@@ -96,7 +97,6 @@ use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest, Peer, SlotWriter};
 use weft_matching::Matching;
 
-use at_once::Looking;
 use attached_buffer::AttachedBuffer;
 use boards::Boards;
 use callbacks::Callbacks;
@@ -108,6 +108,7 @@ use flow::Withheld;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use inquiry::Inquiry;
+use looking::Looking;
 use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
@@ -123,9 +124,9 @@ use waiters::Waiters;
 
 use crate::wait_times::WaitListener;
 
-pub use at_once::Received;
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
+pub use looking::Received;
 pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};

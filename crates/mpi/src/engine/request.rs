@@ -13,8 +13,8 @@ use std::sync::Arc;
 use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
-use super::at_once::Received;
 use super::envelope::Envelope;
+use super::looking::Received;
 use super::on_complete::{OnComplete, PersistentOperation};
 use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};

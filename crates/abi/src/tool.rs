@@ -7,6 +7,7 @@
 //! | `categories`, `enumerations` | how both are grouped; names of values |
 //! | `handles` | a program's view of one variable; sessions |
 //! | `events`, `registrations` | kinds of events; who hears of them |
+//! | `page` | tests: the tables of `docs/tools.md` |
 //!
 //! The interface only returns codes, works before `MPI_Init` and after `MPI_Finalize`, and says nothing of the
 //! process that is not there: then all counters are zero.
@@ -15,6 +16,7 @@ pub mod categories;
 pub mod enumerations;
 pub mod events;
 pub mod handles;
+mod page;
 pub mod registrations;
 pub mod settings;
 pub mod variables;
@@ -128,8 +130,9 @@ mod tests {
 
     use super::categories::CATEGORIES;
     use super::events::EVENTS;
+    use super::page::page;
     use super::settings::SETTINGS;
-    use super::variables::{VARIABLES, page};
+    use super::variables::VARIABLES;
 
     #[test]
     fn names_are_unique_and_all_have_a_category() {

@@ -455,7 +455,7 @@ fn check_reach(address: *mut u8, count: usize, datatype: &Datatype) -> Result<()
 ///
 /// The box must live, and not be looked at, until the transfer has ended: it is kept in the request.
 pub(crate) fn region_of(bytes: &mut [u8]) -> Region {
-    // SAFETY: requests keep the box until their transfer has ended (`Sending::owned`, `Receiving::Moving`), and a
+    // SAFETY: requests keep the box until their transfer has ended (`Sending::owned`, `ReceiveState::Moving`), and a
     // box does not move its contents when it is moved itself.
     unsafe { Region::new(bytes.as_mut_ptr(), bytes.len()) }
 }

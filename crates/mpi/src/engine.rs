@@ -14,7 +14,7 @@
 //!
 //! | type | what it owns |
 //! |---|---|
-//! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending) | the table of requests; one request's life; that of a send |
+//! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending), [`Receiving`](receiving::Receiving) | the table of requests; one request's life; that of a send, and of a receive |
 //! | [`UnexpectedStore`] | messages that came before their receives |
 //! | [`Looking`] | the receive of a call that is looking, which no table knows |
 //! | [`Pulls`] | rendezvous transfers under way |
@@ -54,6 +54,7 @@ mod futures;
 mod guest_slot;
 mod inquiry;
 pub(crate) mod left_over;
+mod looking;
 mod loss;
 mod lost_peers;
 mod marking;
@@ -72,6 +73,7 @@ mod probe;
 mod progress;
 mod protocol;
 mod pulls;
+mod receiving;
 mod recovery;
 mod rendezvous;
 mod request;
@@ -80,6 +82,7 @@ mod requests;
 mod runs;
 pub mod schedule;
 mod sending;
+mod shared;
 mod side_by_side;
 mod start;
 mod status;
@@ -94,7 +97,6 @@ use weft_fabric::waiting::Asking;
 use weft_fabric::{Fabric, Guest, Peer, SlotWriter};
 use weft_matching::Matching;
 
-use at_once::Looking;
 use attached_buffer::AttachedBuffer;
 use boards::Boards;
 use callbacks::Callbacks;
@@ -106,6 +108,7 @@ use flow::Withheld;
 use futures::Futures;
 use guest_slot::GuestSlot;
 use inquiry::Inquiry;
+use looking::Looking;
 use lost_peers::{FirstPeers, LostPeers};
 use one_sided::OneSided;
 use outbox::Outbox;
@@ -121,17 +124,18 @@ use waiters::Waiters;
 
 use crate::wait_times::WaitListener;
 
-pub use at_once::Received;
 pub(crate) use at_once::{Asked, WaitingMessage};
 pub(crate) use inquiry::{ThreadsOfRank, WaitsListener};
+pub use looking::Received;
 pub(crate) use marking::Marking;
 pub(crate) use on_complete::PersistentOperation;
 pub use outcomes::{Ended, RequestList};
 pub(crate) use probe::{Probe, outcome_of};
-pub(crate) use progress::{Guard, Shared, WaitFor};
+pub(crate) use progress::WaitFor;
 pub use protocol::SendMode;
 pub(crate) use recovery::{Contribution, Decided, Decision, Purpose, Verdict};
 pub use request_id::RequestId;
+pub(crate) use shared::{Guard, Shared};
 pub(crate) use side_by_side::Engines;
 pub(crate) use status::Outcome;
 pub use status::Status;

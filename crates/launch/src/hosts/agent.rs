@@ -9,6 +9,7 @@ mod input;
 mod later;
 mod outputs;
 mod rest;
+mod supervision;
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -19,8 +20,7 @@ use std::time::{Duration, Instant};
 use weft_secure::Key;
 use weft_sys::clock;
 use weft_sys::poll::{self, Interest, PollFd};
-use weft_sys::process::{self, SIGCHLD};
-use weft_sys::signal::Signals;
+use weft_sys::process;
 
 use super::link::{Link, LinkError};
 use super::message::{Assignment, FromAgent, Hello, LaterProcesses, ToAgent, encode};
@@ -31,16 +31,14 @@ use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::plan::Program;
 use crate::profile;
 use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumbers, RankProcesses};
-use crate::signals::{HANDLED, ends_programs};
 use input::RankInput;
 use later::LaterStart;
 use outputs::RankOutputs;
 use rest::Rest;
+use supervision::Supervision;
 
 /// How long everything has at most to disappear once it was killed.
 const END: Duration = Duration::from_secs(2);
-/// How long it may take to say that we leave.
-const LEAVE: Duration = Duration::from_millis(200);
 /// How long we wait for the last word of the head.
 const LAST_WORD: Duration = Duration::from_secs(10);
 /// Bytes of a profile in one message.
@@ -70,14 +68,6 @@ enum Stop {
     Leave(Option<i32>),
 }
 
-/// The way to the head, and what else tells an agent to end.
-struct Supervision {
-    link: Link,
-    signals: Signals,
-    /// The liveness pipe of our guard.
-    liveness: OwnedFd,
-}
-
 /// An agent with its ranks.
 struct Agent {
     supervision: Supervision,
@@ -98,7 +88,7 @@ struct Agent {
 /// # Errors
 /// If the kernel refuses what every job needs.
 pub fn run(
-    mut link: Link,
+    link: Link,
     liveness: OwnedFd,
     (hello, own): (Hello, Option<Program>),
     adopted: Option<AdoptedHost>,
@@ -106,13 +96,8 @@ pub fn run(
     // Out of the process group of whoever started us. Fails only if we are that far.
     let _ = rustix::process::setsid();
     process::adopt_orphans()?;
-    let signals = Signals::new(&HANDLED)?;
-    link.say(&FromAgent::Hello(hello));
-    let mut supervision = Supervision {
-        link,
-        signals,
-        liveness,
-    };
+    let mut supervision = Supervision::new(link, liveness)?;
+    supervision.link.say(&FromAgent::Hello(hello));
     let assignment = match supervision.await_assignment()? {
         Ok(assignment) => assignment,
         Err(exit) => {
@@ -202,129 +187,6 @@ fn prepare(assignment: &Assignment, adopted: Option<AdoptedHost>) -> io::Result<
     match adopted {
         None => RankProcesses::prepare(share, Some(others), false),
         Some(host) => RankProcesses::adopt_host(share, others, host),
-    }
-}
-
-impl Supervision {
-    /// Waits until the head says which ranks we get; or answers why it never will.
-    fn await_assignment(&mut self) -> io::Result<Result<Assignment, AgentExit>> {
-        loop {
-            match self.link.next() {
-                Ok(Some(ToAgent::Start(assignment))) if !assignment.ranks.is_empty() => {
-                    return Ok(Ok(*assignment));
-                }
-                Ok(Some(ToAgent::Over { code })) => return Ok(Err(AgentExit::Over(code))),
-                Ok(Some(ToAgent::End)) => {
-                    self.link.say(&FromAgent::Ended { clean: true });
-                    continue;
-                }
-                Ok(Some(_)) => continue,
-                Ok(None) => {}
-                Err(error) => return Ok(Err(AgentExit::HeadLost(error))),
-            }
-            if let Err(exit) = self.idle()? {
-                return Ok(Err(exit));
-            }
-        }
-    }
-
-    /// Exchanges what ranks have published that are there already with the agents of all hosts. No process is started before all
-    /// of them know all of it. Answers the host with what the ranks of all hosts have published; or how we end.
-    fn exchange_values(
-        &mut self,
-        mut host: AdoptedHost,
-    ) -> io::Result<Result<AdoptedHost, AgentExit>> {
-        for values in portions(std::mem::take(&mut host.values)) {
-            self.link.say(&FromAgent::Put { values });
-        }
-        self.link.say(&FromAgent::Fence);
-        loop {
-            let exit = match self.link.next() {
-                Ok(Some(ToAgent::Put { values })) => {
-                    host.values.extend(values);
-                    continue;
-                }
-                Ok(Some(ToAgent::Fenced)) => return Ok(Ok(host)),
-                Ok(Some(ToAgent::Over { code })) => AgentExit::Over(code),
-                Ok(Some(ToAgent::End)) => {
-                    self.link.say(&FromAgent::Ended { clean: true });
-                    continue;
-                }
-                Ok(Some(_)) => continue,
-                Ok(None) => match self.idle()? {
-                    Ok(()) => continue,
-                    Err(exit) => exit,
-                },
-                Err(error) => AgentExit::HeadLost(error),
-            };
-            return Ok(Err(not_taken_over(host, exit)));
-        }
-    }
-
-    /// Says that we live, if it is time to, and sends what waits.
-    fn keep_up(&mut self, now: Instant) -> Result<(), LinkError> {
-        self.link.check(now)?;
-        if self.link.is_due(now) {
-            self.link.say(&FromAgent::Alive);
-        }
-        self.link.flush()
-    }
-
-    /// Waits for the head to say something.
-    fn idle(&mut self) -> io::Result<Result<(), AgentExit>> {
-        if let Err(error) = self.keep_up(Instant::now()) {
-            return Ok(Err(AgentExit::HeadLost(error)));
-        }
-        let mut entries = self.entries();
-        if self.link.is_waiting() {
-            entries.push(self.link.writing());
-        }
-        let limit = self
-            .link
-            .next_look()
-            .saturating_duration_since(Instant::now());
-        poll::wait(&mut entries, Some(limit))?;
-        let (orphaned, reading) = (entries[1].ended(), entries[2].is_ready());
-        drop(entries);
-        if orphaned {
-            return Ok(Err(AgentExit::Ended(None)));
-        }
-        if let (Some(signal), _) = self.take_signals() {
-            self.take_leave(signal);
-            return Ok(Err(AgentExit::Ended(Some(signal))));
-        }
-        if reading && let Err(error) = self.link.fill() {
-            return Ok(Err(AgentExit::HeadLost(error)));
-        }
-        Ok(Ok(()))
-    }
-
-    /// What to wait for: signals, the end of the guard, the head.
-    fn entries(&self) -> Vec<PollFd<'_>> {
-        vec![
-            PollFd::new(&self.signals, Interest::Read),
-            PollFd::new(&self.liveness, Interest::Nothing),
-            self.link.reading(),
-        ]
-    }
-
-    /// The signal by which we are to end, if one has come; and whether children have ended.
-    fn take_signals(&self) -> (Option<i32>, bool) {
-        let mut children = false;
-        let mut end = None;
-        while let Ok(Some(signal)) = self.signals.next() {
-            children |= signal == SIGCHLD;
-            if ends_programs(signal) {
-                end = end.or(Some(signal));
-            }
-        }
-        (end, children)
-    }
-
-    /// Tells the head why nothing more will be heard: at once, before the ends of the ranks could be.
-    fn take_leave(&mut self, signal: i32) {
-        self.link.say(&FromAgent::Leaving { signal });
-        self.link.drain(LEAVE);
     }
 }
 

@@ -1,13 +1,13 @@
 //! Remote hosts of a job: agents start the ranks there, and tell what happens to them.
 
 mod distribution;
+mod gathering;
 mod input;
 mod profiles;
 mod ranks;
 mod spawning;
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,8 +16,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
-use weft_sys::passing;
-use weft_sys::poll::{Interest, PollFd};
+use weft_sys::poll::PollFd;
 use weft_sys::process;
 
 use super::deadlock::{self, DeadlockWatch, Standstill};
@@ -27,17 +26,15 @@ use super::output::OutputKind;
 use super::rank_hosts::{Event, RankHosts, Token};
 use crate::adoption::AdoptedHosts;
 use crate::bootstrap::HostMap;
-use crate::control::{ANSWER, Answer};
 use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
-use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
-use crate::hosts::{token, way_in};
-use crate::mapping::{Allocation, HostSlots, distribute};
+use crate::hosts::message::{Assignment, FromAgent, ProgramText, ToAgent};
+use crate::mapping::Allocation;
 use crate::options::{Input, OnDeadlock};
 use crate::plan::{Plan, Program};
 use crate::profile::RankRecord;
 use crate::{rank_processes, tree};
-use distribution::Distribution;
+use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
 use ranks::{Asked, RemoteRanks};
@@ -45,23 +42,11 @@ use spawning::{Consequences, Host, RemoteSpawning};
 
 /// How long the last word to each may take.
 const LAST_WORD: Duration = Duration::from_millis(500);
-/// How long the agents of ranks that are there already may take to come.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// How ranks come to this launcher that another one has started on several hosts.
-struct Arrival {
-    hosts: AdoptedHosts,
-    /// By when all must have come.
-    until: Instant,
-}
-
 /// The agents of a job, and what it has given them.
 pub struct RemoteHosts<'a> {
     plan: &'a Plan,
     agents: Agents,
-    /// Which ranks each agent has. Final once they were assigned.
-    distribution: Distribution,
-    assigned: bool,
+    gathering: Gathering<'a>,
     /// The key of the fabric.
     key: Key,
     input: RemoteInput,
@@ -75,8 +60,6 @@ pub struct RemoteHosts<'a> {
     /// `None` if nobody is to find out.
     deadlock: Option<DeadlockWatch>,
     profiles: RemoteProfiles,
-    /// While ranks that are there already are waited for.
-    arrival: Option<Arrival>,
 }
 
 impl<'a> RemoteHosts<'a> {
@@ -90,8 +73,7 @@ impl<'a> RemoteHosts<'a> {
         Ok(Self {
             plan,
             agents: Agents::none(plan.silence)?,
-            distribution: Distribution::default(),
-            assigned: false,
+            gathering: Gathering::new(plan),
             key: Key::random()?,
             input: RemoteInput::default(),
             exchange: Exchange::new(0),
@@ -100,7 +82,6 @@ impl<'a> RemoteHosts<'a> {
             ranks: RemoteRanks::default(),
             deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
             profiles: RemoteProfiles::default(),
-            arrival: None,
         })
     }
 
@@ -111,8 +92,7 @@ impl<'a> RemoteHosts<'a> {
     pub fn adopt(plan: &'a Plan, hosts: AdoptedHosts) -> io::Result<Self> {
         let mut remote = Self::new(plan)?;
         remote.key = hosts.key.clone();
-        let until = Instant::now() + PATIENCE;
-        remote.arrival = Some(Arrival { hosts, until });
+        remote.gathering.await_arrival(hosts);
         Ok(remote)
     }
 
@@ -120,87 +100,14 @@ impl<'a> RemoteHosts<'a> {
         self.agents.agent(agent).name()
     }
 
-    /// Starts agents on those hosts that get a rank.
-    fn start_agents(&mut self, hosts: &[HostSlots], command: &[OsString]) -> Result<(), Failure> {
-        let size = self.plan.ranks();
-        let mapped = distribute(hosts, size, self.plan.cyclic);
-        for (index, host) in hosts.iter().enumerate() {
-            let own = (0..size).filter(|rank| mapped[*rank as usize] as usize == index);
-            let own: Vec<u32> = own.collect();
-            if own.is_empty() {
-                continue;
-            }
-            self.distribution.give_these(self.agents.count(), own);
-            let started = self.agents.start(host, command);
-            started.map_err(|error| Failure::HostLost {
-                host: host.name.clone(),
-                ranks: Vec::new(),
-                reason: error.to_string() + &to_try(host, command),
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Opens the port through which agents come; answers what to tell the user.
-    fn listen(&mut self, listen: &str, token_file: Option<&OsStr>) -> io::Result<String> {
-        let size = self.plan.ranks();
-        let token = token::obtain(token_file)?;
-        let address = self.agents.listen(listen, token.clone(), size)?;
-        let how = match token_file {
-            Some(file) => format!("--token-file {}", file.display()),
-            None => format!("--token {}", token.to_text()),
-        };
-        Ok(format!(
-            "waiting for {size} ranks: weft join {how} {address}"
-        ))
-    }
-
-    /// Opens the port through which the agents of ranks come that are there already, and says where it is to who has asked.
-    fn listen_to_hosts(&mut self) -> io::Result<()> {
-        let Some(arrival) = &self.arrival else {
-            return Ok(());
-        };
-        let key = arrival.hosts.key.clone();
-        let addresses = self.agents.listen_to_hosts(key, self.plan.ranks())?;
-        let text = way_in::text(&addresses, ANSWER / 2).unwrap_or_default();
-        let answer = Answer::Value(Some(text.into_bytes()));
-        passing::send(&arrival.hosts.control, &answer.encode(), &[]).map(drop)
-    }
-
-    /// Gives up if not all ranks that are there already have come in time, or who has asked for this is gone.
-    fn look_after_arrival(&mut self, gone: bool) -> Option<Event> {
-        let arrival = self.arrival.as_ref()?;
-        if !gone && Instant::now() < arrival.until {
-            return None;
-        }
-        self.arrival = None;
-        let missing = (0..self.plan.ranks()).find(|rank| self.distribution.agent(*rank).is_none());
-        let reason = match missing.filter(|_| !gone) {
-            Some(rank) => format!(
-                "no launcher for the processes that this job starts: the host of rank {rank} has not come within {} s",
-                PATIENCE.as_secs()
-            ),
-            None => "no launcher for the processes that this job starts: rank 0 has ended".into(),
-        };
-        Some(Event::Failed(Failure::NotReady { reason }))
-    }
-
     /// Assigns the ranks to their agents, once enough are here. False if they are not.
     fn assign(&mut self) -> bool {
         let size = self.plan.ranks();
-        let here = |agent: usize| self.agents.agent(agent).hello().is_some();
-        if self.assigned
-            || self.distribution.given() < size
-            || !self.distribution.agents().all(here)
-        {
+        if !self.gathering.complete(&self.agents) {
             return false;
         }
-        self.assigned = true;
-        if let Some(arrival) = self.arrival.take() {
-            // Who has asked is gone, or hears that it is done.
-            let _ = passing::send(&arrival.hosts.control, &Answer::Taken.encode(), &[]);
-        }
-        let agent_of = |rank| self.distribution.agent(rank).unwrap_or(0);
+        let distribution = self.gathering.distribution();
+        let agent_of = |rank| distribution.agent(rank).unwrap_or(0);
         let named = |agent| (agent, self.name(agent).to_owned());
         let map = HostMap::group((0..size).map(agent_of).map(named)).encode();
         let appnums = self.plan.appnums();
@@ -216,8 +123,8 @@ impl<'a> RemoteHosts<'a> {
         };
         let texts: Vec<ProgramText> = self.plan.programs.iter().map(there).collect();
         // As hosts are numbered: by their lowest rank, in whatever order they have come.
-        let mut agents: Vec<usize> = self.distribution.agents().collect();
-        agents.sort_by_key(|agent| self.distribution.ranks(*agent).first().copied());
+        let mut agents: Vec<usize> = distribution.agents().collect();
+        agents.sort_by_key(|agent| distribution.ranks(*agent).first().copied());
         let host = |&agent: &usize| Host {
             agent,
             names: [
@@ -227,7 +134,7 @@ impl<'a> RemoteHosts<'a> {
                     .hello()
                     .map_or_else(String::new, |hello| hello.host.clone()),
             ],
-            first: self.distribution.ranks(agent).len() as u32,
+            first: distribution.ranks(agent).len() as u32,
         };
         let hosts = agents.iter().map(host).collect();
         let room = self.spawning.assign(hosts);
@@ -236,7 +143,7 @@ impl<'a> RemoteHosts<'a> {
         for (host, agent) in (0..).zip(agents) {
             let hello = self.agents.agent(agent).hello();
             let own = hello.is_some_and(|hello| hello.program);
-            let ranks = self.distribution.ranks(agent);
+            let ranks = distribution.ranks(agent);
             for rank in ranks {
                 self.ranks.assign(agent, *rank);
             }
@@ -275,18 +182,13 @@ impl<'a> RemoteHosts<'a> {
         let Some(hello) = self.agents.agent(agent).hello().cloned() else {
             return;
         };
-        let is_welcome = match self.plan.allocation {
-            // One that was started has its ranks already.
-            Allocation::Started { .. } => true,
-            Allocation::Adopted => self.take_in(agent, hello.adopted.clone(), events),
-            Allocation::ThisHost | Allocation::Joined { .. } => self.accept(agent, &hello, events),
-        };
-        if !is_welcome {
+        let agents = &mut self.agents;
+        if !self.gathering.welcome(agent, &hello, agents, events) {
             return;
         }
         if self.plan.verbose {
             let (name, host) = (self.name(agent), &hello.host);
-            let ranks = self.distribution.ranks(agent);
+            let ranks = self.gathering.distribution().ranks(agent);
             let ranks: Vec<String> = ranks.iter().map(u32::to_string).collect();
             let ranks = ranks.join(", ");
             events.push(Event::Note(format!(
@@ -304,80 +206,21 @@ impl<'a> RemoteHosts<'a> {
         }
     }
 
-    /// Takes in an agent with ranks that are there already. False if it is sent away: they are none, or others have them.
-    fn take_in(&mut self, agent: usize, ranks: Vec<u32>, events: &mut Vec<Event>) -> bool {
-        let is_free =
-            |rank: &u32| *rank < self.plan.ranks() && self.distribution.agent(*rank).is_none();
-        if self.assigned || ranks.is_empty() || !ranks.iter().all(is_free) {
-            let name = self.name(agent);
-            events.push(Event::Note(format!(
-                "{name} is sent away: the job does not miss the ranks that it brings"
-            )));
-            self.agents.note_end(agent);
-            self.agents.say(agent, &ToAgent::Over { code: 1 });
-            return false;
-        }
-        self.distribution.give_these(agent, ranks);
-        true
-    }
-
-    /// Gives ranks to an agent that has joined. False if it is sent away.
-    fn accept(&mut self, agent: usize, hello: &Hello, events: &mut Vec<Event>) -> bool {
-        let missing = self.plan.ranks() - self.distribution.given();
-        let gets = match hello.ranks {
-            0 => missing,
-            offered => offered.min(missing),
-        };
-        let no_program = self.plan.programs[0].words.is_empty() && !hello.program;
-        if gets > 0 && gets < hello.ranks && !no_program {
-            events.push(Event::Note(format!(
-                "{} offers {} ranks; the job needs {gets} more",
-                self.name(agent),
-                hello.ranks
-            )));
-        }
-        if gets == 0 || self.assigned || no_program {
-            let what = if no_program {
-                "it names no program to run, and neither does this job: write one after the address"
-            } else {
-                "the job has all its ranks"
-            };
-            events.push(Event::Note(format!(
-                "{} is sent away: {what}",
-                self.name(agent)
-            )));
-            self.agents.note_end(agent);
-            self.agents.say(agent, &ToAgent::Over { code: 1 });
-            return false;
-        }
-        self.distribution.give(agent, gets);
-        true
-    }
-
     /// An agent is gone; without a reason if that was expected.
     fn lose(&mut self, agent: usize, reason: Option<String>, events: &mut Vec<Event>) {
-        let Some(mut reason) = reason else {
+        let Some(reason) = reason else {
             return;
         };
         let host = self.name(agent).to_owned();
         self.agents.note_end(agent);
         self.ranks.lose(agent);
-        let mut ranks = Vec::new();
-        if self.assigned {
-            ranks = self.distribution.ranks(agent).to_vec();
-            let later = self.later.iter().copied();
-            ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
-        } else if let Allocation::Started { hosts, command } = &self.plan.allocation {
-            let known = hosts.iter().find(|known| known.name == host);
-            reason += &known.map_or(String::new(), |host| to_try(host, command));
-        } else if self.plan.allocation == Allocation::Adopted {
-            // Another agent of its host may come.
-            return self.distribution.give_these(agent, Vec::new());
-        } else {
-            // Nobody who joins later is missed.
-            self.distribution.take_back(agent);
-            return events.push(Event::Note(format!("{host} has left: {reason}")));
+        if !self.gathering.is_over() {
+            events.extend(self.gathering.lose(agent, host, reason));
+            return;
         }
+        let mut ranks = self.gathering.distribution().ranks(agent).to_vec();
+        let later = self.later.iter().copied();
+        ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
         events.push(Event::HostLost {
             host,
             ranks,
@@ -387,7 +230,7 @@ impl<'a> RemoteHosts<'a> {
 
     /// The agent that has a process, of those that the job starts with or of later ones.
     fn agent_of(&self, rank: u32) -> Option<usize> {
-        let first = self.distribution.agent(rank);
+        let first = self.gathering.distribution().agent(rank);
         first.or_else(|| self.spawning.agent(rank))
     }
 
@@ -531,21 +374,6 @@ impl RemoteHosts<'_> {
     }
 }
 
-/// What shows, without a job, whether a host can be reached.
-fn to_try(host: &HostSlots, command: &[OsString]) -> String {
-    if host.is_here() {
-        return String::new();
-    }
-    let us = std::env::current_exe().unwrap_or_default();
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
-    format!(
-        "; this must work from here, and ask nothing: {} {} {} --version",
-        words.join(" "),
-        host.address(),
-        us.display()
-    )
-}
-
 impl RankHosts for RemoteHosts<'_> {
     fn start(&mut self, input: Option<OwnedFd>) -> Vec<Event> {
         if self.plan.input == Input::First {
@@ -554,24 +382,27 @@ impl RankHosts for RemoteHosts<'_> {
             self.input = RemoteInput::new(input.ok().map(File::from));
         }
         let plan = self.plan;
+        let agents = &mut self.agents;
         let event = match &plan.allocation {
             Allocation::ThisHost => None,
-            Allocation::Adopted => self.listen_to_hosts().err().map(|error| {
+            Allocation::Adopted => self.gathering.listen_to_hosts(agents).err().map(|error| {
                 Event::Failed(Failure::NotReady {
                     reason: error.to_string(),
                 })
             }),
-            Allocation::Started { hosts, command } => {
-                self.start_agents(hosts, command).err().map(Event::Failed)
-            }
-            Allocation::Joined { listen, token_file } => {
-                Some(match self.listen(listen, token_file.as_deref()) {
+            Allocation::Started { hosts, command } => self
+                .gathering
+                .start_agents(hosts, command, agents)
+                .err()
+                .map(Event::Failed),
+            Allocation::Joined { listen, token_file } => Some(
+                match self.gathering.listen(listen, token_file.as_deref(), agents) {
                     Ok(note) => Event::Note(note),
                     Err(error) => Event::Failed(Failure::NotReady {
                         reason: error.to_string(),
                     }),
-                })
-            }
+                },
+            ),
         };
         event.into_iter().collect()
     }
@@ -582,13 +413,10 @@ impl RankHosts for RemoteHosts<'_> {
             .into_iter()
             .map(|(token, entry)| (Token::Agents(token), entry))
             .collect();
-        let input = self.input.entry().filter(|_| self.assigned);
+        let input = self.input.entry().filter(|_| self.gathering.is_over());
         found.extend(input.map(|entry| (Token::Input, entry)));
-        let arrival = self.arrival.iter();
-        found.extend(arrival.map(|arrival| {
-            let entry = PollFd::new(&arrival.hosts.control, Interest::Nothing);
-            (Token::Asker, entry)
-        }));
+        let asker = self.gathering.asker();
+        found.extend(asker.map(|entry| (Token::Asker, entry)));
         found
     }
 
@@ -598,7 +426,7 @@ impl RankHosts for RemoteHosts<'_> {
             self.agents.next_look(),
             self.spawning.next_look(),
             deadlock.and_then(DeadlockWatch::next_look),
-            self.arrival.as_ref().map(|arrival| arrival.until),
+            self.gathering.next_look(),
         ];
         looks.into_iter().flatten().min()
     }
@@ -606,7 +434,7 @@ impl RankHosts for RemoteHosts<'_> {
     fn proceed(&mut self, ready: &[(Token, bool)], held_up: bool) -> Vec<Event> {
         if ready.contains(&(Token::Input, true))
             && let Some(bytes) = self.input.read()
-            && let Some(first) = self.distribution.agent(0)
+            && let Some(first) = self.gathering.distribution().agent(0)
         {
             self.agents.say(first, &ToAgent::Input { bytes });
         }
@@ -631,7 +459,8 @@ impl RankHosts for RemoteHosts<'_> {
                 agents::Event::Said { agent, message } => self.hear(agent, message, &mut events),
             }
         }
-        events.extend(self.look_after_arrival(ready.contains(&(Token::Asker, true))));
+        let asker_is_gone = ready.contains(&(Token::Asker, true));
+        events.extend(self.gathering.look_after_arrival(asker_is_gone));
         let then = self.spawning.look();
         self.carry_out(then, &mut events);
         let asked = &mut Asked {

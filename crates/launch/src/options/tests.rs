@@ -1,5 +1,6 @@
 use super::*;
 use crate::binding::BindTo;
+use crate::mapping::Allocation;
 use std::collections::HashSet;
 
 fn read(line: &str) -> Result<CommandLine, String> {

@@ -8,7 +8,7 @@ use super::deferred::Deferred;
 use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::one_sided::OneSidedHead;
-use super::request::PieceTaken;
+use super::receiving::PieceTaken;
 use super::request_id::RequestId;
 use super::sending::Answer;
 use super::unexpected::Unexpected;

@@ -25,6 +25,7 @@ use weft_matching::{Context, Found, Source, Tag};
 use weft_sys::span::SHORT;
 
 use super::envelope::{Envelope, MessageKind};
+use super::looking::{Met, Received, Wanted, takes};
 use super::protocol::Protocol;
 use super::request_id::RequestId;
 use super::start::pattern;
@@ -33,37 +34,6 @@ use super::{BUDGET, Core, Engine};
 use crate::buffer;
 use crate::datatype::SignatureCode;
 use crate::group::Group;
-
-/// A message that was received: from which process, with which tag, of how many bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Met {
-    pub from: Peer,
-    pub tag: i32,
-    pub bytes: usize,
-}
-
-/// The same as the caller sees it: from which rank of the communicator.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Received {
-    /// The sender.
-    pub source: u32,
-    /// The tag.
-    pub tag: i32,
-    /// Bytes of data.
-    pub bytes: u64,
-}
-
-impl Met {
-    /// As the caller sees it, to whom the sender has this rank.
-    #[inline]
-    pub fn received(self, source: u32) -> Received {
-        Received {
-            source,
-            tag: self.tag,
-            bytes: self.bytes as u64,
-        }
-    }
-}
 
 /// Answer to a call that asks whether something is there.
 #[must_use]
@@ -91,68 +61,6 @@ pub(crate) enum WaitingMessage {
     Due(u64),
     /// One does, and more is to be done for it than is done here.
     Elsewhere,
-}
-
-/// The receive of a call that looks, and of which no table knows.
-#[derive(Debug, Default)]
-pub(super) struct Looking {
-    state: State,
-}
-
-#[derive(Debug, Default)]
-enum State {
-    /// Nobody looks, or what is looked for has come and waits for another receive.
-    #[default]
-    Closed,
-    /// It takes the first message that matches.
-    Open(Wanted),
-    /// It has one.
-    Filled(Met),
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Wanted {
-    context: u32,
-    from: Option<Peer>,
-    tag: Option<i32>,
-    into: Region,
-    signature: SignatureCode,
-}
-
-impl Wanted {
-    /// Whether it has room for data, and they are what it expects.
-    #[inline]
-    fn takes(&self, length: usize, signature: SignatureCode) -> bool {
-        takes(&self.into, self.signature, length, signature)
-    }
-}
-
-/// Whether a buffer has room for so many bytes, and they are what it expects.
-#[inline(always)]
-fn takes(into: &Region, expected: SignatureCode, length: usize, signature: SignatureCode) -> bool {
-    length <= into.len() && (signature == expected || length == 0 || signature.fits(expected))
-}
-
-impl Looking {
-    #[inline]
-    fn is_open(&self) -> bool {
-        matches!(self.state, State::Open(_))
-    }
-
-    /// The receive that looks, if a message that met no posted one is for it.
-    #[inline(always)]
-    fn of(&self, from: Peer, context: u32, tag: i32) -> Option<&Wanted> {
-        match &self.state {
-            State::Open(wanted)
-                if wanted.context == context
-                    && wanted.from.is_none_or(|peer| peer == from)
-                    && wanted.tag.is_none_or(|wanted| wanted == tag) =>
-            {
-                Some(wanted)
-            }
-            _ => None,
-        }
-    }
 }
 
 impl Core {
@@ -240,7 +148,7 @@ impl Core {
     /// The receive that looks has a message.
     #[inline(always)]
     fn note_met(&mut self, met: Met) {
-        self.looking.state = State::Filled(met);
+        self.looking.fill(met);
         self.note_received(met.bytes);
     }
 
@@ -287,7 +195,7 @@ impl Core {
 
     #[cold]
     fn close_looking(&mut self) -> bool {
-        self.looking.state = State::Closed;
+        self.looking.close();
         false
     }
 }
@@ -444,21 +352,18 @@ impl Engine {
         if self.driven {
             return None;
         }
-        self.core.looking.state = State::Open(wanted);
+        self.core.looking.open(wanted);
         // One by one: what comes behind the message is left to its own receive.
         for _ in 0..BUDGET {
             if self.fabric.poll(&mut self.core, 1) == 0 || !self.core.looking.is_open() {
                 break;
             }
         }
-        let state = std::mem::take(&mut self.core.looking.state);
+        let met = self.core.looking.close();
         if self.has_deferred() {
             self.run_deferred();
         }
-        match state {
-            State::Filled(met) => Some(met),
-            State::Closed | State::Open(_) => None,
-        }
+        met
     }
 
     /// Receives a message that waits. `None` if none does; `Some(None)` if one does that is not to be received here.

@@ -18,24 +18,22 @@
 //! driver sleeps with it, and the driver does not answer while another of its fibers is runnable. One that is on its way from one worker to
 //! another is in the hands of a thread that runs. So fibers need no account of their own.
 //!
-//! # Other threads
-//! Where any thread may call, those that do not wait in MPI count as well. One that is [idle](IdleThreads) can be woken by threads of
-//! this process alone. How often each was switched out is part of the activity: if that is the same in two answers, none of them has
-//! run in between, so there was a moment at which all of them slept, and nobody was left to wake one. A rank with a thread of which that is not known is
-//! never said to stand still.
+//! Where any thread may call, those that do not wait in MPI count as well: [`OtherThreads`].
 //!
 //! All of this is on the way to sleep: a call that need not sleep does not come here.
+
+mod answers;
+mod other_threads;
 
 use std::collections::HashMap;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, PoisonError};
 use std::time::Instant;
 
-use weft_fabric::{MOST_CHANNELS, Peer};
+use weft_fabric::Peer;
 use weft_fiber::Waiter;
 use weft_matching::{SourcePattern, TagPattern};
 use weft_sys::call_site::entry_and_site;
-use weft_sys::idle_threads::IdleThreads;
 use weft_sys::process;
 use weft_sys::signal::spawn_without_signals;
 
@@ -44,12 +42,13 @@ use super::request_id::RequestId;
 use super::{Engine, Guard, WaitFor};
 use crate::wait_times::Awaits;
 use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
+use other_threads::OtherThreads;
+
+pub(super) use answers::Answers;
+pub(crate) use other_threads::ThreadsOfRank;
 
 /// Who hears what this rank waits for.
 pub(crate) type WaitsListener = Arc<dyn Fn(RankWaits) + Send + Sync>;
-
-/// Who knows the threads of this rank, where a process has several ranks.
-pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
 
 /// What an engine is told of inquiries.
 #[derive(Clone, Default)]
@@ -60,15 +59,6 @@ pub(super) struct Settings {
     /// All of the process, unless somebody knows better.
     threads: Option<ThreadsOfRank>,
 }
-
-/// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 5] = [
-    "weft-progress",
-    "weft-watch",
-    "weft futures",
-    "weft-profile",
-    PLACES,
-];
 
 /// The name of the thread that names places for a fiber.
 const PLACES: &str = "weft-places";
@@ -175,50 +165,6 @@ fn call_and_place(is_fiber: bool) -> (String, String) {
     let thread = spawn_without_signals(PLACES, move || _ = tell.send(named()));
     let found = thread.is_ok().then(|| told.recv().ok()).flatten();
     found.unwrap_or_default()
-}
-
-/// Threads of this process that neither wait in MPI nor only make progress.
-#[derive(Clone, Copy, Default)]
-struct OtherThreads {
-    /// How many may go on.
-    awake: u32,
-    /// The same number: the same ones are idle, and have not run meanwhile.
-    activity: u64,
-}
-
-impl OtherThreads {
-    /// Without those that have looked.
-    fn without(looked: &[u32], of_rank: Option<&ThreadsOfRank>) -> Self {
-        let threads = match of_rank {
-            Some(threads) => Ok(threads()
-                .into_iter()
-                .map(|id| (id, String::new()))
-                .collect()),
-            None => process::threads(),
-        };
-        let Ok(threads) = threads else {
-            // Nobody knows.
-            return Self {
-                awake: u32::MAX,
-                activity: 0,
-            };
-        };
-        let mut idle = IdleThreads::look();
-        let mut found = Self::default();
-        for (id, name) in threads {
-            if looked.contains(&id) || PASSIVE.contains(&name.as_str()) {
-                continue;
-            }
-            match idle.switches(id) {
-                Some(switches) => {
-                    let one = (u64::from(id) << 40 ^ switches).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                    found.activity = found.activity.wrapping_add(one);
-                }
-                None => found.awake = found.awake.saturating_add(1),
-            }
-        }
-        found
-    }
 }
 
 /// By what a sender knows a message that it waits to be answered.
@@ -347,7 +293,7 @@ impl Engine {
                 request: name_of(id),
                 is_queued: sending.is_queued(),
             }),
-            Work::Receive { .. } => into.push(match slot.posted() {
+            Work::Receive(_) => into.push(match slot.posted() {
                 Some(_) => self.posted_receive(id, slot.room()),
                 None => Operation::Data {
                     from: slot.pieces_from().or(slot.expected_source()).map(number),
@@ -422,15 +368,6 @@ impl Engine {
             ));
         }
     }
-}
-
-/// Answers of the engines of a rank to one inquiry: each gives its own when all that wait in it have looked. The last one tells.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    number: u32,
-    /// By engine, with the threads that wait there.
-    given: [Option<(RankWaits, Vec<u32>)>; MOST_CHANNELS as usize],
-    was_told: bool,
 }
 
 impl Guard<'_> {
@@ -538,16 +475,7 @@ impl Guard<'_> {
                 .unwrap_or_else(PoisonError::into_inner)
         };
         self.released(|| {
-            {
-                let mut answers = open();
-                if answers.number != number {
-                    *answers = Answers {
-                        number,
-                        ..Answers::default()
-                    };
-                }
-                answers.given[me] = Some(own);
-            }
+            open().give(number, me, own);
             let mut activity = 0;
             for engine in engines.all() {
                 let channel = engine.channel() as usize;
@@ -556,60 +484,17 @@ impl Guard<'_> {
                 activity += engine.activity();
                 let quiet = (!is_waited_in).then(|| (engine.told(Vec::new(), &nobody), Vec::new()));
                 engine.let_go_unheard();
-                let mut answers = open();
-                if answers.number != number || answers.was_told {
+                // Where somebody waits who has not answered, the last of those comes here.
+                if !open().complete(number, channel, quiet) {
                     return;
                 }
-                match quiet {
-                    Some(quiet) => answers.given[channel] = Some(quiet),
-                    // The last of those who wait there comes here.
-                    None if answers.given[channel].is_none() => return,
-                    None => {}
-                }
             }
-            let mut answers = open();
-            if answers.number == number && !std::mem::replace(&mut answers.was_told, true) {
-                let given = std::mem::take(&mut answers.given);
-                drop(answers);
-                let given = given.into_iter().flatten();
-                if let Some(all) = merged(number, activity, given, threads.as_ref()) {
-                    listener(all);
-                }
+            let given = open().take(number);
+            if let Some(all) = given.and_then(|given| given.merged(activity, threads.as_ref())) {
+                listener(all);
             }
         });
     }
-}
-
-/// What all engines have told, as one.
-fn merged(
-    number: u32,
-    activity: u64,
-    given: impl Iterator<Item = (RankWaits, Vec<u32>)>,
-    threads: Option<&ThreadsOfRank>,
-) -> Option<RankWaits> {
-    let add = |(mut all, mut looked): (RankWaits, Vec<u32>),
-               (mut one, mut more): (RankWaits, Vec<u32>)| {
-        all.awaits_outside |= one.awaits_outside;
-        all.under_way = all.under_way.saturating_add(one.under_way);
-        all.more_waits = all.more_waits.saturating_add(one.more_waits);
-        all.more_unreceived = all.more_unreceived.saturating_add(one.more_unreceived);
-        all.links.append(&mut one.links);
-        all.waits.append(&mut one.waits);
-        all.unreceived.append(&mut one.unreceived);
-        looked.append(&mut more);
-        (all, looked)
-    };
-    let (mut all, looked) = given.reduce(add)?;
-    let beyond = |length: usize| u32::try_from(length.saturating_sub(MOST)).unwrap_or(u32::MAX);
-    all.more_waits = all.more_waits.saturating_add(beyond(all.waits.len()));
-    all.waits.truncate(MOST);
-    all.more_unreceived += beyond(all.unreceived.len());
-    all.unreceived.truncate(MOST);
-    // Several have called.
-    let others = OtherThreads::without(&looked, threads);
-    (all.inquiry, all.other_threads) = (number, others.awake);
-    all.activity = activity.wrapping_add(others.activity);
-    Some(all)
 }
 
 impl Engine {
@@ -642,7 +527,7 @@ impl Engine {
         }
         match slot.work() {
             Work::Send(sending) => Some(Awaits::Receiver(sending.to().0)),
-            Work::Receive { .. } => Some(match slot.posted() {
+            Work::Receive(_) => Some(match slot.posted() {
                 Some(_) => match slot.expected_source() {
                     Some(from) => Awaits::Message(from.0),
                     None => Awaits::Anybody(slot.context()),

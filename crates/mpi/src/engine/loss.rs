@@ -11,7 +11,7 @@
 //!
 //! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
 //! its data says how it ended; but one whose data come in pieces ends with their sender. See
-//! [`Receiving`](super::request::Receiving).
+//! [`ReceiveState`](super::receiving::ReceiveState).
 
 use weft_fabric::Peer;
 

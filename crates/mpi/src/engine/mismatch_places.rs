@@ -24,8 +24,9 @@ use weft_sys::call_site::{CallSite, EntryPoint, entry_and_site};
 
 use super::collective_mismatch::is_mismatch;
 use super::envelope::{Envelope, MessageKind};
-use super::progress::{Guard, WaitFor};
+use super::progress::WaitFor;
 use super::schedule::{CollectiveContext, RunId};
+use super::shared::Guard;
 use super::{Core, Engine};
 use crate::error::Error;
 

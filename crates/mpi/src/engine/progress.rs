@@ -1,6 +1,6 @@
-//! Progress among threads: the lock of the engine, who drives, and waiting.
+//! Progress among threads: who drives, and waiting.
 //!
-//! Of those of a rank that wait, one *drives*: it holds the lock, polls, and sleeps on the
+//! Of those of a rank that wait, one *drives*: it holds the [engine](Guard), polls, and sleeps on the
 //! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
 //! one that waits for it; a driver that has what it came for [calls](super::parked::Parked::call) others to
 //! take over.
@@ -20,67 +20,24 @@
 //!
 //! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
 
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use weft_atomic::FenceMode;
-use weft_atomic::biased::{self, Biased};
-
 use weft_fabric::waiting::{self, Step, Waiting};
-use weft_fabric::{Bell, Fabric};
 use weft_fiber::{self as fiber, Waiter};
-use weft_sys::{error::keep_errno, futex::Futex, membarrier};
+use weft_sys::error::keep_errno;
 
 use super::Engine;
-use super::at_once::Asked;
 use super::boards::BoardId;
-use super::counters::Counters;
 use super::events::EventKind;
-use super::lost_peers::FirstPeers;
 use super::probe::Probe;
 use super::request_id::RequestId;
-use super::side_by_side::Engines;
+use super::shared::{Guard, Shared};
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
 
 /// So often a driver looks before it looks once at engines that nobody drives. Before it sleeps it does so anyway.
 const LOOKS_ALONE: u32 = 1024;
-
-/// The engine, shared by the threads of a rank.
-pub(crate) struct Shared {
-    engine: Biased<Engine>,
-    futex: Futex,
-    bell: Arc<dyn Bell>,
-    counters: Arc<Counters>,
-    /// Ends the sleep of a worker on the bell.
-    ring: Arc<dyn Fn() + Send + Sync>,
-    /// The channel of its fabric.
-    channel: u32,
-    /// All engines of the rank.
-    engines: Weak<Engines>,
-}
-
-/// Exclusive use of the engine.
-pub(crate) struct Guard<'a> {
-    shared: &'a Shared,
-    engine: Option<biased::Guard<'a, Engine, Futex>>,
-    /// Whether it drives progress.
-    drives: bool,
-}
-
-impl Drop for Guard<'_> {
-    #[inline]
-    fn drop(&mut self) {
-        let pending = self
-            .engine
-            .as_ref()
-            .is_some_and(|engine| engine.core.callbacks.is_due());
-        if pending | self.drives {
-            self.end();
-        }
-    }
-}
 
 /// A wait that somebody times.
 struct TimedWait {
@@ -123,187 +80,14 @@ pub(crate) enum WaitFor<'a> {
     Outside(&'static str),
 }
 
-impl std::fmt::Debug for Shared {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "Shared({})", self.channel)
-    }
-}
-
-impl Shared {
-    /// That of a channel, whose endpoint this is.
-    pub(crate) fn new(
-        fabric: Box<dyn Fabric>,
-        first: u32,
-        channel: u32,
-        engines: Weak<Engines>,
-    ) -> Self {
-        let bell = fabric.bell();
-        let mode = if membarrier::register_own().is_available() {
-            FenceMode::Asymmetric
-        } else {
-            FenceMode::Symmetric
-        };
-        let counters = Arc::<Counters>::default();
-        Self {
-            engine: Biased::new(
-                Engine::new(fabric, FirstPeers(first), Arc::clone(&counters), channel),
-                mode,
-            ),
-            counters,
-            futex: Futex::private(),
-            ring: {
-                let bell = Arc::clone(&bell);
-                Arc::new(move || bell.ring())
-            },
-            bell,
-            channel,
-            engines,
-        }
-    }
-
-    /// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
-    /// it by its bell.
-    fn look_in_passing(&self) {
-        if let Some(mut guard) = self.try_lock()
-            && !guard.driver_sleeps
-        {
-            let moved = guard.progress();
-            guard.core.inquiry.helped(moved);
-        }
-    }
-
-    /// The channel of its fabric.
-    pub(crate) fn channel(&self) -> u32 {
-        self.channel
-    }
-
-    /// All engines of the rank.
-    pub(crate) fn engines(&self) -> &Weak<Engines> {
-        &self.engines
-    }
-
-    /// Where its driver sleeps.
-    pub(crate) fn bell(&self) -> &Arc<dyn Bell> {
-        &self.bell
-    }
-
-    /// Takes the engine, if nobody has it.
-    pub(super) fn try_lock(&self) -> Option<Guard<'_>> {
-        Some(Guard {
-            shared: self,
-            engine: Some(self.try_take()?),
-            drives: false,
-        })
-    }
-
-    /// What it has counted.
-    pub(crate) fn counters(&self) -> &Counters {
-        &self.counters
-    }
-
-    /// Takes the engine.
-    #[inline]
-    pub(crate) fn lock(&self) -> Guard<'_> {
-        Guard {
-            shared: self,
-            engine: Some(self.engine.lock(&self.futex)),
-            drives: false,
-        }
-    }
-}
-
-/// Calls that end at once, without a [`Guard`] that knows how to wait.
-impl Shared {
-    /// Takes the engine, if nobody has it. To be [let go of](Self::let_go).
-    // Not a closure with what is to be done: the compiler would put that into a function of its own.
-    #[inline(always)]
-    pub(crate) fn try_take(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
-        match self.engine.try_by_bias() {
-            Some(engine) => Some(engine.into_guard()),
-            None => self.try_by_lock(),
-        }
-    }
-
-    /// Lets go of the engine, after the program's own code has done what is left to it.
-    #[inline(always)]
-    pub(crate) fn let_go<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
-        if engine.core.callbacks.is_due() {
-            self.run_callbacks(engine);
-        }
-    }
-
-    /// Takes it when several threads use it.
-    #[inline(never)]
-    fn try_by_lock(&self) -> Option<biased::Guard<'_, Engine, Futex>> {
-        self.engine.try_by_lock(&self.futex)
-    }
-
-    /// Takes it if this thread has the bias: the shortest way, for what may leave nothing to the program's own code. Who finds more
-    /// to do goes on with the guard that this one [becomes](biased::ByBias::into_guard). Where fences cost something there is no
-    /// such way.
-    #[inline(always)]
-    pub(crate) fn try_by_bias(&self) -> Option<biased::ByBias<'_, Engine>> {
-        self.engine.try_by_asymmetric_bias()
-    }
-
-    #[cold]
-    fn run_callbacks<'a>(&'a self, engine: biased::Guard<'a, Engine, Futex>) {
-        drop(Guard {
-            shared: self,
-            engine: Some(engine),
-            drives: false,
-        });
-    }
-
-    /// Asks, if nobody has the engine. As [`Guard::ask`], gives the core away and asks once more if that is the answer.
-    #[inline(always)]
-    pub(crate) fn try_asking<T>(
-        &self,
-        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
-    ) -> Asked<T> {
-        let Some(mut engine) = self.try_take() else {
-            return Asked::Elsewhere;
-        };
-        let asked = ask(&mut engine, Some(&*self.bell));
-        self.let_go(engine);
-        match asked {
-            Asked::GiveWay => self.give_way_and_ask(ask),
-            other => other,
-        }
-    }
-
-    #[cold]
-    fn give_way_and_ask<T>(
-        &self,
-        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
-    ) -> Asked<T> {
-        waiting::give_way(&*self.bell);
-        if let Some(mut engine) = self.try_lock()
-            && engine.neighbours.any
-        {
-            engine.help_others();
-        }
-        let Some(mut engine) = self.try_take() else {
-            return Asked::Elsewhere;
-        };
-        let asked = ask(&mut engine, None);
-        self.let_go(engine);
-        asked
-    }
-}
-
-impl Deref for Guard<'_> {
-    type Target = Engine;
-    #[inline]
-    fn deref(&self) -> &Engine {
-        self.engine.as_ref().expect("held except within `released`")
-    }
-}
-
-impl DerefMut for Guard<'_> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut Engine {
-        self.engine.as_mut().expect("held except within `released`")
+/// A look of a thread that waits while another one drives, and is awake: what it waits for may be there. A driver that sleeps hears of
+/// it by its bell.
+fn look_in_passing(shared: &Shared) {
+    if let Some(mut guard) = shared.try_lock()
+        && !guard.driver_sleeps
+    {
+        let moved = guard.progress();
+        guard.core.inquiry.helped(moved);
     }
 }
 
@@ -325,12 +109,12 @@ impl Guard<'_> {
             self.asking.found();
             return;
         }
-        let shared = self.shared;
-        if self.asking.in_vain(&*shared.bell) {
+        let bell = &**self.shared().bell();
+        if self.asking.in_vain(bell) {
             if self.neighbours.any {
                 self.help_others();
             }
-            self.released(|| waiting::give_way(&*shared.bell));
+            self.released(|| waiting::give_way(bell));
             self.look();
         }
     }
@@ -340,83 +124,6 @@ impl Guard<'_> {
         let moved = !self.driven && self.progress();
         self.core.inquiry.helped(moved);
         moved
-    }
-
-    /// Which engine it is.
-    pub(super) fn shared(&self) -> &Shared {
-        self.shared
-    }
-
-    /// Lets go of it for good, and nobody hears of that. Nothing may be left to the program's own code.
-    pub(super) fn let_go_unheard(&mut self) {
-        self.engine = None;
-    }
-
-    /// Lets go of the engine while `meanwhile` runs.
-    pub(super) fn released(&mut self, meanwhile: impl FnOnce()) {
-        self.engine = None;
-        meanwhile();
-        let shared = self.shared;
-        self.engine = Some(shared.engine.lock(&shared.futex));
-    }
-
-    /// Has the program's own code do what is left to it, without the engine.
-    #[cold]
-    pub(super) fn run_callbacks(&mut self) {
-        while self.core.callbacks.is_pending() {
-            let callbacks = self.core.callbacks.take();
-            let mut combined = Vec::new();
-            self.released(|| combined = callbacks.run());
-            for (run, outcome) in combined {
-                self.combined(run, outcome);
-            }
-        }
-    }
-
-    /// The last thing before the engine is let go of.
-    #[cold]
-    fn end(&mut self) {
-        if self.engine.is_none() {
-            return;
-        }
-        if self.drives {
-            // What was waited for has panicked.
-            self.hand_over_progress();
-        }
-        if !thread::panicking() && self.core.callbacks.is_pending() {
-            self.run_callbacks();
-            if self.driven {
-                // What has ended by it may be what the sleeper waits for.
-                self.shared.bell.ring();
-            }
-        }
-        if self.core.callbacks.is_due() {
-            self.tell_neighbours();
-        }
-    }
-
-    /// Lets one of those who ask for the engine have it.
-    fn hand_over_lock(&mut self) {
-        let futex = &self.shared.futex;
-        self.engine = self.engine.take().map(|engine| engine.hand_over(futex));
-    }
-
-    /// Lets go of it where nothing of the caller is half done: whoever waits for its turn may have it now.
-    #[inline]
-    pub(crate) fn end_turn(mut self) {
-        if let Some(engine) = self
-            .engine
-            .take_if(|engine| !engine.core.callbacks.is_due() && engine.is_due())
-        {
-            engine.pass_on();
-        }
-    }
-
-    #[inline]
-    fn is_contended(&self) -> bool {
-        self.engine
-            .as_ref()
-            .is_some_and(biased::Guard::is_contended)
     }
 
     /// Makes progress until `ready` has an answer. Looks first, so what is there already costs no wait.
@@ -534,7 +241,7 @@ impl Guard<'_> {
                 continue;
             }
             // Other threads of this rank are awake and look as well: they may need this core, and the engine.
-            if !moved && !is_fiber && self.shared.engine.does_anybody_give_way() {
+            if !moved && !is_fiber && self.shared().does_anybody_give_way() {
                 self.released(thread::yield_now);
                 if let Some(answer) = ready(self) {
                     self.hand_over_progress();
@@ -555,7 +262,7 @@ impl Guard<'_> {
                 self.begin_to_drive();
                 continue;
             }
-            if !moved && waiting.step(&*self.shared.bell) == Step::Sleep {
+            if !moved && waiting.step(&**self.shared().bell()) == Step::Sleep {
                 if let Some(answer) = self.sleep(what, is_fiber, ready) {
                     self.hand_over_progress();
                     return Some(answer);
@@ -574,7 +281,7 @@ impl Guard<'_> {
 
     #[inline]
     fn begin_to_drive(&mut self) {
-        (self.driven, self.drives) = (true, true);
+        self.set_drives(true);
         if self.neighbours.is_kept() {
             self.dismiss_keeper();
         }
@@ -582,7 +289,7 @@ impl Guard<'_> {
 
     /// Lets the other fibers of the worker run. The driver, a fiber, is none after this.
     fn rest(&mut self) {
-        (self.driven, self.drives) = (false, false);
+        self.set_drives(false);
         let worker = Waiter::current().worker();
         self.parked.call(worker);
         let Some(worker) = worker else {
@@ -610,8 +317,8 @@ impl Guard<'_> {
     ) -> Option<T> {
         self.core.counters.sleeps.add(1);
         let since = Instant::now();
-        let shared = self.shared;
-        let bell = Arc::clone(&shared.bell);
+        let shared = self.shared();
+        let bell = Arc::clone(shared.bell());
         loop {
             self.stand_aside_of_boards();
             self.core.boards.fall_asleep();
@@ -671,7 +378,7 @@ impl Guard<'_> {
                 keep_no_more(self);
                 continue;
             }
-            let ring = Arc::clone(&self.shared.ring);
+            let ring = Arc::clone(shared.ring());
             let listener = self.core.wait_listener;
             let fell_asleep = listener.map(WaitListener::now);
             let slept = Instant::now();
@@ -703,7 +410,7 @@ impl Guard<'_> {
     /// Tells what this rank waits for, if all its threads that wait have looked since that was asked.
     fn tell_waits_if_all_looked(&mut self) {
         // The driver, and the parked ones.
-        let alone = self.engine.as_ref().is_some_and(biased::Guard::is_by_bias);
+        let alone = self.is_by_bias();
         if self.core.inquiry.looked() != 1 + self.parked.threads() {
             return;
         }
@@ -712,14 +419,6 @@ impl Guard<'_> {
         } else if let Some((waits, listener)) = self.rank_waits(alone) {
             self.released(|| listener(waits));
         }
-    }
-
-    /// The driver has what it came for: another who waits takes over. Not only one of its own worker: nobody
-    /// knows when the caller lets that run.
-    #[inline]
-    fn hand_over_progress(&mut self) {
-        (self.driven, self.drives) = (false, false);
-        self.parked.call(None);
     }
 
     /// Whoever does not drive has what it came for; it may be the one that was called.
@@ -768,11 +467,11 @@ impl Guard<'_> {
             let listener = self.core.wait_listener.filter(|_| !is_fiber);
             let fell_asleep = listener.map(WaitListener::now);
             let since = Instant::now();
-            let shared = self.shared;
+            let shared = self.shared();
             self.released(|| {
                 if !is_fiber {
-                    let give_way = || fiber::give_way_before_park(|| shared.look_in_passing());
-                    shared.engine.give_way(give_way);
+                    let give_way = || fiber::give_way_before_park(|| look_in_passing(shared));
+                    shared.give_way(give_way);
                 }
                 fiber::park_at_once();
             });
@@ -825,7 +524,7 @@ mod tests {
             let mut guard = shared.lock();
             (guard.driven, guard.driver_sleeps) = (true, sleeps);
             drop(guard);
-            shared.look_in_passing();
+            super::look_in_passing(shared);
             let guard = shared.lock();
             assert_eq!(
                 guard.core.matching.unexpected_len(),

@@ -20,7 +20,7 @@ use super::deferred::Deferred;
 use super::envelope::Envelope;
 use super::events::EventKind;
 use super::pulls::Refused;
-use super::request::Transfer;
+use super::receiving::Transfer;
 use super::request_id::RequestId;
 use super::{BUDGET, Engine};
 use crate::error::{Error, ErrorClass};

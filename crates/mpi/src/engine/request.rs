@@ -13,22 +13,17 @@ use std::sync::Arc;
 use weft_fabric::{Peer, Region, SharedBytes, Token};
 use weft_matching::Handle;
 
-use super::at_once::Received;
-use super::envelope::{Envelope, MessageKind};
-use super::misfit::{does_not_fit, truncated};
+use super::envelope::Envelope;
+use super::looking::Received;
 use super::on_complete::{OnComplete, PersistentOperation};
+use super::receiving::{PieceTaken, Receiving, Transfer};
 use super::sending::{AfterLeaving, Answer, Asked, Sending};
 use super::status::{Outcome, Status};
-use crate::buffer::{self, Buffer};
+use crate::buffer::Buffer;
 use crate::datatype::SignatureCode;
 use crate::error::Error;
 use crate::group::Group;
 use crate::marks::Mark;
-use crate::memory;
-
-/// Data that a receive with gaps pulls at once, in bytes; more come in pieces. Up to here the fabric may have
-/// moved them already.
-const PULLED_AT_ONCE: u64 = 512 << 10;
 
 /// Where a request stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,8 +46,8 @@ pub(super) enum Work {
     Nothing,
     /// A send under way.
     Send(Sending),
-    /// A receive: where to, and how far it is.
-    Receive { buffer: Buffer, state: Receiving },
+    /// A receive.
+    Receive(Receiving),
     /// A collective.
     Schedule,
 }
@@ -60,10 +55,7 @@ pub(super) enum Work {
 impl Work {
     /// A receive that is not posted.
     pub(super) fn receive(buffer: Buffer) -> Self {
-        Self::Receive {
-            buffer,
-            state: Receiving::Unposted,
-        }
+        Self::Receive(Receiving::new(buffer))
     }
 
     /// A receive from `MPI_PROC_NULL`.
@@ -76,71 +68,14 @@ impl Work {
     fn owns(&self) -> bool {
         match self {
             Self::Nothing | Self::Schedule => false,
-            Self::Receive { buffer, state } => {
-                matches!(buffer, Buffer::Typed(_))
-                    || matches!(state, Receiving::Moving(Some(_)) | Receiving::Pieces(_))
-            }
+            Self::Receive(receiving) => receiving.owns(),
             Self::Send(sending) => sending.owns(),
         }
     }
 }
 
-/// How far a receive is.
-///
-/// ```text
-///   Unposted ──► Posted ──► Matched ──► Moving ──► (complete)
-///      └─────────────────────┘ └──────► Pieces ──► (complete)
-/// ```
-///
-/// A loss, a cancellation or the end of a collective ends a receive only while it is `Posted`: nobody has
-/// been told of its buffer then. Later it belongs to one message, and ends with the transfer of that,
-/// whose end the fabric says exactly once, also if the sender is lost meanwhile. Of `Pieces` the fabric knows
-/// nothing: the loss of their sender ends them.
-#[derive(Debug)]
-pub(super) enum Receiving {
-    /// Not posted yet, or complete.
-    Unposted,
-    /// In the matching engine.
-    Posted(Handle),
-    /// Matched with data that wait at the sender; their transfer is to be begun.
-    Matched,
-    /// The fabric moves the data: into the buffer, or into memory of the engine, to be unpacked.
-    Moving(Option<Box<[u8]>>),
-    /// The data come in pieces.
-    Pieces(Box<Incoming>),
-}
-
-/// Data that come in pieces: of `from`, behind this token. The first `position` bytes of `size` have come.
-#[derive(Debug)]
-pub(super) struct Incoming {
-    from: Peer,
-    token: Token,
-    position: usize,
-    size: usize,
-}
-
 // What is written for each request.
 const _: () = assert!(size_of::<Work>() <= 56);
-
-/// How the data of a matched message come.
-#[must_use]
-pub(super) enum Transfer {
-    /// By one transfer into this.
-    Pull(Region),
-    /// In pieces, once they are asked for.
-    Pieces,
-}
-
-/// What became of a piece.
-#[must_use]
-pub(super) enum PieceTaken {
-    /// Nothing: it is not due.
-    Undue,
-    /// More are to come.
-    GoesOn,
-    /// The receive is to be completed.
-    Ends,
-}
 
 /// One slot of the table of requests. While it is free, nothing in it owns anything.
 #[derive(Debug)]
@@ -387,23 +322,16 @@ impl Request {
         signature: SignatureCode,
         data: SharedBytes<'_>,
     ) -> bool {
-        let Work::Receive {
-            buffer: Buffer::Flat(region, expected),
-            state,
-        } = &mut self.work
-        else {
+        let Work::Receive(receiving) = &mut self.work else {
             return false;
         };
         if self.phase != Phase::Active
             || self.has_on_complete
             || self.group.is_some()
-            || signature != *expected
-            || !data.fill_if_short(region)
+            || !receiving.end_plainly(signature, data)
         {
             return false;
         }
-        // A receive that is posted owns nothing.
-        forget(replace(state, Receiving::Unposted));
         self.outcome.source = Some(from);
         self.outcome.tag = tag;
         self.outcome.bytes = data.len() as u64;
@@ -506,15 +434,30 @@ impl Request {
 impl Request {
     #[inline]
     pub(super) fn is_receive(&self) -> bool {
-        matches!(self.work, Work::Receive { .. })
+        matches!(self.work, Work::Receive(_))
+    }
+
+    /// The receive, if it is one.
+    #[inline]
+    fn receiving(&self) -> Option<&Receiving> {
+        match &self.work {
+            Work::Receive(receiving) => Some(receiving),
+            _ => None,
+        }
+    }
+
+    /// The receive, if it is one, and what is said of it.
+    #[inline]
+    fn receiving_mut(&mut self) -> Option<(&mut Receiving, &mut Outcome)> {
+        match &mut self.work {
+            Work::Receive(receiving) => Some((receiving, &mut self.outcome)),
+            _ => None,
+        }
     }
 
     /// How many bytes it has room for, if it is a receive.
     pub(super) fn room(&self) -> Option<usize> {
-        match &self.work {
-            Work::Receive { buffer, .. } => Some(buffer.bytes()),
-            _ => None,
-        }
+        self.receiving().map(Receiving::room)
     }
 
     /// Takes the free slot for a receive of plain bytes that waits in the matching engine, for a message of `from` or of anybody;
@@ -529,10 +472,7 @@ impl Request {
     ) -> u32 {
         self.phase = Phase::Active;
         self.context = context;
-        let work = Work::Receive {
-            buffer: Buffer::Flat(region, signature),
-            state: Receiving::Posted(handle),
-        };
+        let work = Work::Receive(Receiving::of_posted(region, signature, handle));
         let outcome = Outcome {
             source: from,
             ..Outcome::NONE
@@ -548,20 +488,14 @@ impl Request {
     #[inline]
     pub(super) fn post(&mut self, from: Option<Peer>, handle: Handle) {
         self.outcome.source = from;
-        if let Work::Receive { state, .. } = &mut self.work {
-            *state = Receiving::Posted(handle);
+        if let Some((receiving, _)) = self.receiving_mut() {
+            receiving.post(handle);
         }
     }
 
     /// Its name in the matching engine while it is posted.
     pub(super) fn posted(&self) -> Option<Handle> {
-        match &self.work {
-            Work::Receive {
-                state: Receiving::Posted(handle),
-                ..
-            } => Some(*handle),
-            _ => None,
-        }
+        self.receiving()?.posted()
     }
 
     /// Whose message a posted receive waits for; `None` for anybody's.
@@ -582,8 +516,8 @@ impl Request {
     /// if it has ended.
     pub(super) fn match_to_pull(&mut self) -> bool {
         match &mut self.work {
-            Work::Receive { state, .. } if self.phase == Phase::Active => {
-                *state = Receiving::Matched;
+            Work::Receive(receiving) if self.phase == Phase::Active => {
+                receiving.match_to_pull();
                 true
             }
             _ => false,
@@ -600,86 +534,24 @@ impl Request {
         envelope: &Envelope,
         data: SharedBytes<'_>,
     ) -> bool {
-        let Work::Receive { buffer, state } = &mut self.work else {
+        let Some((receiving, outcome)) = self.receiving_mut() else {
             return false;
         };
-        *state = Receiving::Unposted;
-        let fitted = buffer.fill(data);
-        self.outcome.source = Some(from);
-        self.outcome.tag = envelope.tag;
-        self.outcome.bytes = fitted as u64;
-        self.outcome.mark = envelope.token.0;
-        if fitted < data.len() {
-            self.outcome.error = Some(truncated(from, envelope.tag, envelope.size, fitted));
-        } else if !buffer.expects(envelope.signature) {
-            self.outcome.error = does_not_fit(from, envelope, buffer);
-        }
+        receiving.deliver(from, envelope, data, outcome);
         true
     }
 
     /// The transfer of the data of its message is about to begin: answers how they come. `None` if it does not
     /// wait for them.
     pub(super) fn begin_transfer(&mut self, from: Peer, envelope: &Envelope) -> Option<Transfer> {
-        let (tag, size) = (envelope.tag, envelope.size);
-        let Work::Receive {
-            buffer,
-            state: state @ Receiving::Matched,
-        } = &mut self.work
-        else {
-            return None;
-        };
-        let room = buffer.bytes() as u64;
-        let fits = size.min(room);
-        let error = if size > room {
-            Some(truncated(from, tag, size, buffer.bytes()))
-        } else {
-            does_not_fit(from, envelope, buffer)
-        };
-        self.outcome = Outcome {
-            source: Some(from),
-            tag,
-            bytes: fits,
-            cancelled: false,
-            mark: envelope.token.0,
-            error,
-        };
-        let fits = fits as usize;
-        let many = matches!(buffer, Buffer::Typed(_)) && size > PULLED_AT_ONCE;
-        if envelope.kind == MessageKind::RtsPieces || many {
-            *state = Receiving::Pieces(Box::new(Incoming {
-                from,
-                token: envelope.token,
-                position: 0,
-                size: size as usize,
-            }));
-            return Some(Transfer::Pieces);
-        }
-        let (into, owned) = match buffer {
-            Buffer::Flat(region, _) => (region.prefix(fits), None),
-            Buffer::Typed(_) => {
-                match memory::zeroed(fits) {
-                    Ok(mut owned) => (buffer::region_of(&mut owned), Some(owned)),
-                    // Nothing is fetched: the sender is answered, and the receive ends with the error.
-                    Err(error) => {
-                        self.outcome.bytes = 0;
-                        self.outcome.error = Some(error);
-                        *buffer = Buffer::untyped(Region::EMPTY);
-                        (Region::EMPTY, None)
-                    }
-                }
-            }
-        };
-        *state = Receiving::Moving(owned);
-        Some(Transfer::Pull(into))
+        let (receiving, outcome) = self.receiving_mut()?;
+        receiving.begin_transfer(from, envelope, outcome)
     }
 
     /// Whose pieces it waits for.
     pub(super) fn pieces_from(&self) -> Option<Peer> {
         match &self.work {
-            Work::Receive {
-                state: Receiving::Pieces(incoming),
-                ..
-            } if self.phase == Phase::Active => Some(incoming.from),
+            Work::Receive(receiving) if self.phase == Phase::Active => receiving.pieces_from(),
             _ => None,
         }
     }
@@ -691,41 +563,22 @@ impl Request {
         place: (Token, u64),
         data: SharedBytes<'_>,
     ) -> PieceTaken {
-        let Work::Receive { buffer, state } = &mut self.work else {
-            return PieceTaken::Undue;
-        };
-        let Receiving::Pieces(incoming) = state else {
-            return PieceTaken::Undue;
-        };
-        let due = (incoming.from, (incoming.token, incoming.position as u64));
-        let left = incoming.size - incoming.position;
-        if due != (sender, place) || data.is_empty() || data.len() > left {
-            return PieceTaken::Undue;
-        }
-        buffer.fill_part(incoming.position, data);
-        incoming.position += data.len();
-        if data.len() < left {
-            return PieceTaken::GoesOn;
-        }
-        *state = Receiving::Unposted;
-        PieceTaken::Ends
+        self.receiving_mut()
+            .map_or(PieceTaken::Undue, |(receiving, _)| {
+                receiving.take_piece(sender, place, data)
+            })
     }
 
     /// The transfer of its data has ended. False if it is no receive.
     #[must_use]
     pub(super) fn end_pull(&mut self, error: Option<Error>) -> bool {
-        let Work::Receive { buffer, state } = &mut self.work else {
+        let Some((receiving, outcome)) = self.receiving_mut() else {
             return false;
         };
-        let state = replace(state, Receiving::Unposted);
-        if let (Buffer::Typed(typed), Receiving::Moving(Some(owned)), None) =
-            (buffer, state, &error)
-        {
-            typed.unpack(SharedBytes::of(&owned));
-        }
+        receiving.end_pull(error.is_some());
         if error.is_some() {
-            self.outcome.error = error;
-            self.outcome.bytes = 0;
+            outcome.error = error;
+            outcome.bytes = 0;
         }
         true
     }

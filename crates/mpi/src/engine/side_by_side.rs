@@ -42,8 +42,8 @@ use weft_fiber::WorkerId;
 
 use super::counters::Counters;
 use super::inquiry::Answers;
-use super::progress::{Guard, Shared};
 use super::request_id::RequestId;
+use super::shared::{Guard, Shared};
 use super::{Engine, LOOKS_BEFORE_DROPPING};
 
 /// How long a thread sleeps before it looks again at an engine where another one is busy.

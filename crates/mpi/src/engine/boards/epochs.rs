@@ -6,7 +6,8 @@ use weft_sys::span::SharedBytes;
 
 use super::super::Engine;
 use super::super::events::EventKind;
-use super::super::progress::{Guard, WaitFor};
+use super::super::progress::WaitFor;
+use super::super::shared::Guard;
 use super::communicator_board::{Awaited, BoardCall, CommunicatorBoard};
 use super::{BoardId, SCRATCH};
 use crate::buffer::{self, Buffer};

@@ -69,6 +69,8 @@ pub struct Pmix {
     segment: Mutex<Option<OwnedFd>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+    /// The launcher does not see deaths itself, so that hosts miss each other as well.
+    watches: bool,
     later: Later,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
@@ -216,8 +218,8 @@ impl Pmix {
                 launcher: SPOKEN,
             },
         )?;
-        if !client.namespace().starts_with(OF_SLURM) {
-            // Its launcher sees deaths itself.
+        let watches = client.namespace().starts_with(OF_SLURM);
+        if !watches {
             neighbours.clear();
         }
         Ok(Some(Ok(Self {
@@ -228,6 +230,7 @@ impl Pmix {
             key,
             segment: Mutex::new(Some(memory)),
             neighbours: Arc::new(neighbours),
+            watches,
             later,
             over: Arc::default(),
         })))
@@ -301,20 +304,22 @@ impl Launcher for Pmix {
 
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
-        self.later.begin(move |rank, name| {
-            // Nothing can be asked any more of a server that was told of the end; nor is it told while something is asked.
-            let over = open(&over);
-            let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
-            value.flatten().flatten()
-        });
-        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
-        watch::begin(&self.neighbours, self.local_rank(), move |lost| {
+        let end_job = move |lost: &str| {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
                 eprintln!("weft: {lost}");
                 let _ = client.abort(1, lost);
             }
-        });
+        };
+        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
+        let get = move |rank, name: &str| {
+            // Nothing can be asked any more of a server that was told of the end; nor is it told while something is asked.
+            let over = open(&over);
+            let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
+            value.flatten().flatten()
+        };
+        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        watch::begin(&self.neighbours, self.local_rank(), end_job);
     }
 
     fn finalised(&self) {

@@ -9,7 +9,7 @@
 //! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
 //! one ends without it, the thread says so by name and has the launcher end the job.
 //!
-//! A rank that is alone on its host is missed by those on other hosts that talk to it, when its connections are gone.
+//! A rank that is alone on its host is missed by another host: [`calls`](super::super::calls).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -114,18 +114,24 @@ impl Drop for Podman {
 
 /// Copies a program and the libraries that it needs into what is to be the root of an image.
 fn install_program(program: &Path, image: &Path) {
+    install_file(program, image);
+    install_libraries_of(program, image);
+}
+
+fn install_libraries_of(program: &Path, image: &Path) {
     let listed = Command::new("ldd").arg(program).output().expect("ldd");
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
-    let libraries = listed
-        .split_whitespace()
-        .filter(|word| word.starts_with('/'));
-    let files = libraries.map(PathBuf::from).chain([program.to_owned()]);
-    for file in files {
-        let to = image.join(file.strip_prefix("/").expect("absolute"));
-        fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
-        let _ = fs::remove_file(&to);
-        fs::copy(&file, &to).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    }
+    let words = listed.split_whitespace();
+    let libraries = words.filter(|word| word.starts_with('/'));
+    libraries.for_each(|library| install_file(Path::new(library), image));
+}
+
+/// A file at the place that it has here.
+fn install_file(file: &Path, image: &Path) {
+    let to = image.join(file.strip_prefix("/").expect("absolute"));
+    fs::create_dir_all(to.parent().expect("a folder")).expect("a folder");
+    let _ = fs::remove_file(&to);
+    fs::copy(file, &to).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
 }
 
 /// A copy of all that is in a folder, links as links.
@@ -157,7 +163,7 @@ fn context(podman: &Podman) -> PathBuf {
     if !bin.join("sh").exists() {
         std::os::unix::fs::symlink(shell, bin.join("sh")).expect("a link");
     }
-    install_program(&installation().join("bin/weft"), &system);
+    install_libraries_of(&installation().join("bin/weft"), &system);
     let job = build("tests/programs/job_ends.c", &["-pthread"]);
     fs::copy(job, system.join("bin/job_ends")).expect("copies");
     for folder in ["tmp", "proc", "sys", "dev", "etc"] {
@@ -176,7 +182,7 @@ fn two_containers_without_rights_are_two_hosts() {
     let Some(podman) = Podman::find() else {
         return;
     };
-    // The launcher is in it.
+    // The launcher is in it, at another place than in the containers, and the program is in those alone.
     let permissions = fs::Permissions::from_mode(0o755);
     fs::set_permissions(podman.folder.path(), permissions).expect("ours");
     let context = context(&podman);
@@ -222,6 +228,7 @@ fn two_containers_without_rights_are_two_hosts() {
     ] {
         let mut start = podman.command(&context.join("bin/mpiexec"));
         start.args(["-v", "--launch-command", &reach, "--hosts", "a:2,b:2"]);
+        start.args(["--remote-prefix", "/opt/weft", "-wdir", "/"]);
         let ended = run(start.args(["/bin/job_ends", end]), LIMIT);
         assert_eq!(ended.code(), Some(code), "{end}: {ended:?}");
         let done = ended.out.contains("job_ends: ok with 4 ranks");

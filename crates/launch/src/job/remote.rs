@@ -32,7 +32,7 @@ use crate::exchange::{Exchange, portions};
 use crate::hosts::agents::{self, Agents};
 use crate::hosts::message::{Assignment, FromAgent, Hello, ProgramText, ToAgent};
 use crate::hosts::{token, way_in};
-use crate::mapping::{Allocation, HostSlots, distribute};
+use crate::mapping::{Allocation, HostSlots, WayThere, distribute};
 use crate::options::{Input, OnDeadlock};
 use crate::plan::{Plan, Program};
 use crate::profile::RankRecord;
@@ -121,7 +121,7 @@ impl<'a> RemoteHosts<'a> {
     }
 
     /// Starts agents on those hosts that get a rank.
-    fn start_agents(&mut self, hosts: &[HostSlots], command: &[OsString]) -> Result<(), Failure> {
+    fn start_agents(&mut self, hosts: &[HostSlots], way: &WayThere) -> Result<(), Failure> {
         let size = self.plan.ranks();
         let mapped = distribute(hosts, size, self.plan.cyclic);
         for (index, host) in hosts.iter().enumerate() {
@@ -131,11 +131,11 @@ impl<'a> RemoteHosts<'a> {
                 continue;
             }
             self.distribution.give_these(self.agents.count(), own);
-            let started = self.agents.start(host, command);
+            let started = self.agents.start(host, way);
             started.map_err(|error| Failure::HostLost {
                 host: host.name.clone(),
                 ranks: Vec::new(),
-                reason: error.to_string() + &to_try(host, command),
+                reason: error.to_string() + &to_try(host, way),
             })?;
         }
         Ok(())
@@ -367,9 +367,9 @@ impl<'a> RemoteHosts<'a> {
             ranks = self.distribution.ranks(agent).to_vec();
             let later = self.later.iter().copied();
             ranks.extend(later.filter(|rank| self.spawning.agent(*rank) == Some(agent)));
-        } else if let Allocation::Started { hosts, command } = &self.plan.allocation {
+        } else if let Allocation::Started { hosts, way } = &self.plan.allocation {
             let known = hosts.iter().find(|known| known.name == host);
-            reason += &known.map_or(String::new(), |host| to_try(host, command));
+            reason += &known.map_or(String::new(), |host| to_try(host, way));
         } else if self.plan.allocation == Allocation::Adopted {
             // Another agent of its host may come.
             return self.distribution.give_these(agent, Vec::new());
@@ -532,17 +532,21 @@ impl RemoteHosts<'_> {
 }
 
 /// What shows, without a job, whether a host can be reached.
-fn to_try(host: &HostSlots, command: &[OsString]) -> String {
+fn to_try(host: &HostSlots, way: &WayThere) -> String {
     if host.is_here() {
         return String::new();
     }
-    let us = std::env::current_exe().unwrap_or_default();
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let weft = way.weft().unwrap_or_default();
+    let words: Vec<_> = way
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
     format!(
         "; this must work from here, and ask nothing: {} {} {} --version",
         words.join(" "),
         host.address(),
-        us.display()
+        weft.display()
     )
 }
 
@@ -561,8 +565,8 @@ impl RankHosts for RemoteHosts<'_> {
                     reason: error.to_string(),
                 })
             }),
-            Allocation::Started { hosts, command } => {
-                self.start_agents(hosts, command).err().map(Event::Failed)
+            Allocation::Started { hosts, way } => {
+                self.start_agents(hosts, way).err().map(Event::Failed)
             }
             Allocation::Joined { listen, token_file } => {
                 Some(match self.listen(listen, token_file.as_deref()) {

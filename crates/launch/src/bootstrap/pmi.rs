@@ -269,7 +269,9 @@ impl Launcher for Pmi {
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
                 let rank = self.rank;
-                eprintln!("weft: rank {rank} called MPI_Abort with code {code}{said}{text}");
+                crate::saying::tell(format_args!(
+                    "weft: rank {rank} called MPI_Abort with code {code}{said}{text}"
+                ));
             }
         }
         // The others hear of it from us and from the launcher, not as of a loss.

@@ -307,7 +307,7 @@ impl Launcher for Pmix {
         let end_job = move |lost: &str| {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
-                eprintln!("weft: {lost}");
+                crate::saying::tell(format_args!("weft: {lost}"));
                 let _ = client.abort(1, lost);
             }
         };
@@ -346,7 +346,7 @@ impl Launcher for Pmix {
         );
         match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
-            None => eprintln!("weft: {line}"),
+            None => crate::saying::tell(format_args!("weft: {line}")),
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

@@ -110,7 +110,7 @@ impl Connection {
     /// it. Who has finalised has no say in it any more.
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
-            eprintln!("weft: {lost}");
+            crate::saying::tell(format_args!("weft: {lost}"));
             let _ = self.client.say(&abort_line(1));
         }
     }

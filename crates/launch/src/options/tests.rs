@@ -67,6 +67,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Fabric => "tcp",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
+                Effect::RemotePrefix => "/opt/weft",
                 _ => "word",
             };
             let more = match row.does {

@@ -274,6 +274,9 @@ impl Launcher for Pmi {
                 ));
             }
         }
+        if self.watches {
+            watch::let_words_leave();
+        }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);
         let _ = open(&self.connection).talk(|connection| connection.abort(code));

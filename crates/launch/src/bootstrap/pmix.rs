@@ -308,6 +308,7 @@ impl Launcher for Pmix {
             // Who has finalised has no say in it any more.
             if !*open(&over) {
                 crate::saying::tell(format_args!("weft: {lost}"));
+                watch::let_words_leave();
                 let _ = client.abort(1, lost);
             }
         };
@@ -347,6 +348,9 @@ impl Launcher for Pmix {
         match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
             None => crate::saying::tell(format_args!("weft: {line}")),
+        }
+        if self.watches {
+            watch::let_words_leave();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

@@ -10,6 +10,7 @@ use super::OVER;
 use super::client::{Client, Limits};
 use super::line::PmiLine;
 use super::others::Store;
+use super::watch;
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
 use crate::hex::{hex, unhex};
 
@@ -111,6 +112,7 @@ impl Connection {
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
             crate::saying::tell(format_args!("weft: {lost}"));
+            watch::let_words_leave();
             let _ = self.client.say(&abort_line(1));
         }
     }

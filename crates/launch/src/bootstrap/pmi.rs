@@ -31,7 +31,7 @@ pub(super) mod watch;
 use std::fs;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use weft_sys::{descriptor, process};
 
@@ -84,6 +84,8 @@ pub struct Pmi {
     neighbours: Arc<Vec<Neighbour>>,
     /// The launcher does not see deaths itself, so that hosts miss each other as well.
     watches: bool,
+    /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
+    watch_begun: Once,
     later: Later,
 }
 
@@ -170,6 +172,7 @@ impl Pmi {
             connection: Arc::new(Mutex::new(connection)),
             neighbours: Arc::new(neighbours),
             watches,
+            watch_begun: Once::new(),
             later,
         }))
     }
@@ -246,7 +249,8 @@ impl Launcher for Pmi {
             let _ = process::signal(process::id(), process::SIGKILL);
         }
         drop(connection);
-        watch::begin(&self.neighbours, self.local_rank(), end_job);
+        self.watch_begun
+            .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
     }
 
     fn finalised(&self) {

@@ -17,7 +17,7 @@
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
@@ -71,6 +71,8 @@ pub struct Pmix {
     neighbours: Arc<Vec<Neighbour>>,
     /// The launcher does not see deaths itself, so that hosts miss each other as well.
     watches: bool,
+    /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
+    watch_begun: Once,
     later: Later,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
@@ -231,6 +233,7 @@ impl Pmix {
             segment: Mutex::new(Some(memory)),
             neighbours: Arc::new(neighbours),
             watches,
+            watch_begun: Once::new(),
             later,
             over: Arc::default(),
         })))
@@ -320,7 +323,8 @@ impl Launcher for Pmix {
             value.flatten().flatten()
         };
         self.later.begin(get, self.watches.then(|| end_job.clone()));
-        watch::begin(&self.neighbours, self.local_rank(), end_job);
+        self.watch_begun
+            .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
     }
 
     fn finalised(&self) {

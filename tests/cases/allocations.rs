@@ -9,6 +9,8 @@
 mod network;
 #[path = "allocations/slurm.rs"]
 mod slurm;
+#[path = "allocations/srun_on_two_hosts.rs"]
+mod srun_on_two_hosts;
 #[path = "allocations/starting_others.rs"]
 mod starting_others;
 
@@ -35,11 +37,12 @@ fn launcher() -> String {
 }
 
 /// How the program is asked to end, the exit code of the job, and what the launcher says.
-const ENDS: [(&str, i32, &str); 4] = [
+const ENDS: [(&str, i32, &str); 5] = [
     ("well", 0, ""),
     ("code", 5, "rank 3"),
     ("abort", 7, "rank 3"),
     ("kill", 137, "rank 3"),
+    ("unasked", 137, "rank 3"),
 ];
 
 fn judge(ended: &Ended, end: &str, code: i32, said: &str) {
@@ -275,7 +278,9 @@ fn ends_by_srun(slurm: &Slurm, mpi: &str) {
     for (end, code, said) in ENDS {
         let ended = by_srun(slurm, mpi, &layout, end);
         match end {
-            "abort" | "kill" => assert!(ended.code().is_some_and(|code| code != 0), "{ended:?}"),
+            "abort" | "kill" | "unasked" => {
+                assert!(ended.code().is_some_and(|code| code != 0), "{ended:?}");
+            }
             _ => assert_eq!(ended.code(), Some(code), "{end}: {ended:?}"),
         }
         let said = said.replace("rank 3", if end == "code" { "task 3" } else { "rank 3" });

@@ -48,6 +48,26 @@ fn on_two_hosts() {
     }
 }
 
+/// As over providers that can do less: without remote access to memory; with memory that is registered and has the provider's keys, and
+/// writes without order.
+#[test]
+fn over_providers_that_can_do_less() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2).filter(|_| has_libfabric()) else {
+        return;
+    };
+    for without in ["remote-access", "ordered-writes,unregistered,chosen-keys"] {
+        for (name, argument) in PROGRAMS {
+            let mut start = network.on(0, &launcher.to_string_lossy());
+            start
+                .args(["--fabric", "ofi:tcp"])
+                .args(["-x", &format!("WEFT_LIBFABRIC_WITHOUT={without}")])
+                .args(network.everywhere(2));
+            passes(name, argument, 4, &mut start);
+        }
+    }
+}
+
 /// Nobody waits in `MPI_Finalize` for a rank that uses sessions only, and goes on without MPI until the others have ended.
 #[test]
 fn who_uses_sessions_only_is_not_waited_for() {

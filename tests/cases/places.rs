@@ -305,4 +305,10 @@ fn limits_that_are_too_low_are_named() {
         assert_ne!(ended.code(), Some(0), "{script}: {ended:?}");
         assert!(ended.err.contains(remedy), "{script}: {ended:?}");
     }
+    // A file that may not grow takes no complaint; that ends nobody by a signal.
+    let folder = weft_tests::scratch("file-limit");
+    let file = folder.join("said").display().to_string();
+    let script = format!("ulimit -f 0; exec \"$0\" \"$@\" 2> {file}");
+    let ended = within(&script, &["-n", "2", "true"], false).expect("no namespace");
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
 }

@@ -190,6 +190,32 @@ fn a_full_disk_is_named() {
         let told = "weft: standard output could not be written: No space left on device";
         assert!(said.contains(told), "{said}");
     }
+    // An answer of the launcher itself is no success either.
+    for words in [
+        &["run", "--help"][..],
+        &["run", "--version"],
+        &["info"],
+        &["ps"],
+    ] {
+        let mut command = Command::new(weft());
+        let ended = command.args(words).stdout(full().expect("Linux has it"));
+        let ended = ended.output().expect("starts");
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{words:?}: {said}");
+        assert!(said.contains("No space left on device"), "{said}");
+    }
+    // What cannot be said does not change how a job ends.
+    for (words, code) in [
+        (&["-n", "2", "no-such-program"][..], 127),
+        (&["--frobnicate", "true"], 2),
+        (&["-v", "-n", "2", "sh", "-c", "exit 3"], 3),
+    ] {
+        let mut launcher = Command::new(weft());
+        launcher.arg("run").args(words);
+        let ended = launcher.stderr(full().expect("Linux has it")).output();
+        let ended = ended.expect("starts");
+        assert_eq!(ended.status.code(), Some(code), "{words:?}");
+    }
     // The failure of a rank gives the code; what was lost is said all the same.
     let script = "echo x; echo y >&2; sleep 0.2; exit 7";
     let ended = Command::new(weft())

@@ -1,4 +1,10 @@
-/* A job as launchers see it: a ring and an exchange of 1 MiB, then an end of the kind that was asked for. */
+/* A job as launchers see it: a ring and an exchange of 1 MiB, then an end of the kind that was asked for:
+ *   well     of all ranks
+ *   code     the last rank has an exit code
+ *   abort    it aborts, and the others wait for it
+ *   kill     it is killed, and the others wait for it
+ *   unasked  it is killed, and the others do something else, outside of MPI, for two minutes; so that they do not notice by themselves
+ * A second argument is another rank than the last one. */
 #include "check.h"
 #include <signal.h>
 #include <unistd.h>
@@ -16,12 +22,15 @@ static void exchange(void) {
 int main(int argc, char **argv) {
     check_init(&argc, &argv);
     const char *end = argc > 1 ? argv[1] : "well";
-    int token = 0, last = check_size - 1, before = (check_rank + last) % check_size;
+    int token = 0, before = (check_rank + check_size - 1) % check_size, last = argc > 2 ? atoi(argv[2]) : check_size - 1;
     MPI_Sendrecv(&check_rank, 1, MPI_INT, (check_rank + 1) % check_size, 1, &token, 1, MPI_INT, before, 1,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK(token == before);
     exchange();
-    if (check_rank == last && !strcmp(end, "kill")) raise(SIGKILL);
+    const int unasked = !strcmp(end, "unasked");
+    if (unasked) MPI_Barrier(MPI_COMM_WORLD);
+    if (check_rank == last && (unasked || !strcmp(end, "kill"))) raise(SIGKILL);
+    if (unasked) sleep(120);
     if (check_rank == last && !strcmp(end, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
     /* Who has been left waits for somebody who does not come. */
     if (!strcmp(end, "kill") || !strcmp(end, "abort"))

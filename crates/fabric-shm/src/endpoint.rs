@@ -19,7 +19,7 @@ use weft_fabric::{
     Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
     SyncKey, Token, Traffic, Uses, no_such_channel,
 };
-use weft_sys::{Availability, clock, membarrier};
+use weft_sys::{Availability, MemoryNode, clock, membarrier};
 
 use crate::addresses::Addresses;
 use crate::bell::ShmBell;
@@ -82,6 +82,9 @@ impl Shm {
         fences: bool,
     ) -> Self {
         let (segment, slot) = (members.segment().clone(), members.me().0);
+        if let Some(node) = MemoryNode::to_choose() {
+            segment.keep_lanes_near(slot, node);
+        }
         let mode = if fences {
             FenceMode::Asymmetric
         } else {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weft_atomic::Ordering;
 use weft_fabric::{FabricError, Load, Result};
-use weft_sys::{Mapping, MemoryFile};
+use weft_sys::{Mapping, MemoryFile, MemoryNode};
 
 use crate::addresses::AddressRecord;
 use crate::heap::Heap;
@@ -291,6 +291,13 @@ impl Segment {
         }
     }
 
+    /// Has the lanes to a process slot lie in a memory node, that of their receiver, though it is senders who touch them first. Where the
+    /// kernel refuses they lie where it likes.
+    pub fn keep_lanes_near(&self, slot: u32, node: MemoryNode) {
+        let (start, length) = self.shape.lanes_to(slot);
+        let _ = self.mapping.prefer_node(self.base + start, length, node);
+    }
+
     /// A grant record of a process slot; `None` if there is no such record.
     pub fn grant(&self, slot: u32, index: u32) -> Option<&GrantRecord> {
         if slot >= self.shape.process_slots || index >= self.shape.grants {
@@ -338,6 +345,38 @@ impl Segment {
 mod tests {
     use super::*;
     use crate::layout::segment_size;
+
+    #[test]
+    fn lanes_lie_near_their_receiver() {
+        let size = JobSize {
+            channels: 2,
+            ..JobSize::of(3)
+        };
+        let length = size.segment_size().expect("possible");
+        let file = MemoryFile::create("weft-test", length).expect("memory files exist here");
+        let map = || file.map_part(0, length).expect("it can be mapped");
+        initialise_job(&map(), size, 1).expect("fits");
+        let segment = Segment::open(map()).expect("a segment");
+        let second = segment.channel(1).expect("there are two");
+        let Some(node) = MemoryNode::here() else {
+            return;
+        };
+        if let Err(refused) = segment.mapping.prefer_node(0, PAGE, node) {
+            println!("skipped: {refused}");
+            return;
+        }
+        second.keep_lanes_near(1, node);
+        let others = map();
+        let preferred = |segment: &Segment, from, to| {
+            let at = segment.base + segment.shape.lane_at(from, to);
+            [at, at + segment.shape.lane_bytes() - 1]
+                .map(|at| others.preferred_node(at).expect("asked") == Some(node))
+        };
+        for (from, to) in [(0, 1), (1, 0), (2, 1), (1, 2), (0, 2), (2, 0)] {
+            assert_eq!(preferred(&second, from, to), [to == 1; 2], "{from} to {to}");
+            assert_eq!(preferred(&segment, from, to), [false; 2], "{from} to {to}");
+        }
+    }
 
     #[test]
     fn a_wrong_segment_is_refused_with_a_reason() {

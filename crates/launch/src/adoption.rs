@@ -264,7 +264,7 @@ pub fn main(words: &[impl AsRef<OsStr>]) -> ExitCode {
     match result {
         Ok(code) => code.into(),
         Err(error) => {
-            eprintln!("weft adopt: {error}");
+            crate::saying::tell(format_args!("weft adopt: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -7,6 +7,7 @@ use crate::allocation::{self, ThisProcess};
 use crate::job;
 use crate::options::Table;
 use crate::plan;
+use crate::saying;
 
 /// Exit code for a command line that cannot be understood.
 const USAGE: u8 = 2;
@@ -14,6 +15,7 @@ const USAGE: u8 = 2;
 /// Runs the launcher, called `name`, with the arguments that follow its name. Must be called before the
 /// process has a second thread.
 pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    saying::outlive_full_files();
     let words: Vec<OsString> = arguments.into_iter().collect();
     ExitCode::from(run(name, &words))
 }
@@ -21,44 +23,43 @@ pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCo
 fn run(name: &str, words: &[OsString]) -> u8 {
     let table = Table::of_this_program();
     if words.is_empty() {
-        eprint!("{}", table.help(name));
+        saying::tell(table.help(name).trim_end());
         return USAGE;
     }
     let find = || allocation::find(&ThisProcess);
     let line = match table.read_within(words, &find) {
         Ok(line) => line,
         Err(error) => {
-            eprintln!("weft: {error}");
+            saying::tell(format_args!("weft: {error}"));
             return USAGE;
         }
     };
     if line.help {
-        print!("{}", table.help(name));
-        return 0;
+        return saying::answer(table.help(name));
     }
     if line.version {
-        println!("{name} (Weft) {}, MPI 5.0", env!("CARGO_PKG_VERSION"));
-        return 0;
+        let version = env!("CARGO_PKG_VERSION");
+        return saying::answer(format_args!("{name} (Weft) {version}, MPI 5.0\n"));
     }
     if !line.quiet {
         for note in &line.ignored {
-            eprintln!("weft: {note}");
+            saying::tell(format_args!("weft: {note}"));
         }
     }
     if let (true, Some(origin)) = (line.verbose, &line.origin) {
-        eprintln!("weft: hosts of {origin}");
+        saying::tell(format_args!("weft: hosts of {origin}"));
     }
     let plan = match plan::make(line) {
         Ok(plan) => plan,
         Err(error) => {
-            eprintln!("weft: {error}");
+            saying::tell(format_args!("weft: {error}"));
             return error.code;
         }
     };
     match job::run(&plan) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("weft: the job could not be started: {error}");
+            saying::tell(format_args!("weft: the job could not be started: {error}"));
             1
         }
     }

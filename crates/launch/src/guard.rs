@@ -161,10 +161,10 @@ impl Guard {
             tree::end(&[], Duration::from_secs(5), |_, _| {});
         }
         if self.owns_all && status.code().is_none() {
-            eprintln!(
+            crate::saying::tell(format_args!(
                 "weft: the supervisor of the job was {}; all ranks were ended",
                 exit_status::describe(status)
-            );
+            ));
         }
         Ok(Some(exit_status::code(status)))
     }

@@ -71,6 +71,7 @@ pub mod plan;
 pub mod profile;
 mod rank_processes;
 pub mod runtime;
+pub mod saying;
 mod segment;
 mod signals;
 mod tree;

@@ -1,6 +1,8 @@
 //! Mapping of ranks to hosts: which hosts a job has (its allocation), and which of its ranks each gets.
 
 use std::ffi::OsString;
+use std::io;
+use std::path::PathBuf;
 
 use crate::bootstrap::name_of_this_host;
 
@@ -33,12 +35,12 @@ pub enum Allocation {
     /// This host alone: all ranks run below this process.
     #[default]
     ThisHost,
-    /// These hosts, each reached by a command that starts an agent there.
+    /// These hosts, on each of which an agent is started.
     Started {
         /// The hosts, in the order of their ranks.
         hosts: Vec<HostSlots>,
-        /// The words before the name of a host: `ssh -x`, for example.
-        command: Vec<OsString>,
+        /// How an agent is started there.
+        way: WayThere,
     },
     /// Those that `weft join` brings in, through a port here.
     Joined {
@@ -49,6 +51,28 @@ pub enum Allocation {
     },
     /// Those of ranks that another launcher has started, each of which brings in its own.
     Adopted,
+}
+
+/// How an agent is started on another host.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WayThere {
+    /// The words before the name of a host: `ssh -x`, for example.
+    pub command: Vec<OsString>,
+    /// Where Weft is installed there; `None`: where it is here.
+    pub prefix: Option<PathBuf>,
+}
+
+impl WayThere {
+    /// The path of `weft` there.
+    ///
+    /// # Errors
+    /// If it is that of this process, and the system does not tell it.
+    pub fn weft(&self) -> io::Result<PathBuf> {
+        match &self.prefix {
+            Some(prefix) => Ok(prefix.join("bin/weft")),
+            None => std::env::current_exe(),
+        }
+    }
 }
 
 impl HostSlots {

@@ -80,6 +80,7 @@ enum Effect {
     ReportBindings,
     Arguments,
     LaunchCommand,
+    RemotePrefix,
     Listen,
     TokenFile,
     Heartbeat,
@@ -465,6 +466,15 @@ impl OptionRow {
                     ));
                 }
                 for_all.hosts.command = Some(words);
+            }
+            Effect::RemotePrefix => {
+                let prefix = PathBuf::from(&values[0]);
+                if !prefix.is_absolute() {
+                    return Err(format!(
+                        "{name} needs the whole path of an installation of Weft, such as /opt/weft"
+                    ));
+                }
+                for_all.hosts.prefix = Some(prefix);
             }
             Effect::Listen => for_all.hosts.listen = Some(values[0].to_string_lossy().into_owned()),
             Effect::TokenFile => for_all.hosts.token_file = Some(values[0].clone()),

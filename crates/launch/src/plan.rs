@@ -201,7 +201,12 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         }
         None => universe(ranks),
     };
-    let programs: Result<Vec<_>, _> = line.programs.into_iter().map(program).collect();
+    let there = match &line.allocation {
+        Allocation::Started { way, .. } => way.prefix.as_deref(),
+        _ => None,
+    };
+    let programs = line.programs.into_iter();
+    let programs: Result<Vec<_>, _> = programs.map(|line| program(line, there)).collect();
     let mut programs = programs?;
     // Room is address space; more processes than cores are rarely useful.
     let useful = match line.universe {
@@ -216,7 +221,7 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     if total > 1 {
         for program in &programs {
             if let Some(note) = check_library(program, Libraries::WithPmi)? {
-                eprintln!("weft: {note}");
+                crate::saying::tell(format_args!("weft: {note}"));
             }
         }
     }
@@ -328,8 +333,9 @@ fn search_path(first: Option<OsString>, path: Option<&OsString>) -> Option<OsStr
     }
 }
 
-fn program(line: ProgramLine) -> Result<Program, PlanError> {
-    let environment = environment(&line);
+/// The program of a line, which other hosts may have alone if Weft is installed `there`.
+fn program(line: ProgramLine, there: Option<&Path>) -> Result<Program, PlanError> {
+    let environment = environment(&line, there);
     // Ranks that join bring their own.
     if line.words.is_empty() {
         return Ok(Program {
@@ -342,6 +348,7 @@ fn program(line: ProgramLine) -> Result<Program, PlanError> {
     }
     if let Some(folder) = &line.folder
         && !folder.is_dir()
+        && there.is_none()
     {
         return Err(error(
             2,
@@ -353,7 +360,11 @@ fn program(line: ProgramLine) -> Result<Program, PlanError> {
         ));
     }
     let search = search_path(line.search, environment.get(OsStr::new("PATH")));
-    let executable = find(&line.words[0], line.folder.as_deref(), search.as_ref())?;
+    let named = Path::new(&line.words[0]);
+    let executable = match there {
+        Some(_) if named.is_absolute() => named.to_owned(),
+        _ => find(&line.words[0], line.folder.as_deref(), search.as_ref())?,
+    };
     Ok(Program {
         executable,
         folder: line.folder,
@@ -364,7 +375,7 @@ fn program(line: ProgramLine) -> Result<Program, PlanError> {
 }
 
 /// Our environment, cut down and added to as was asked, without what launchers tell their ranks.
-fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
+fn environment(line: &ProgramLine, there: Option<&Path>) -> BTreeMap<OsString, OsString> {
     let inherited = |name: &OsStr| match &line.inherit {
         Inherit::All => {
             let name = name.to_string_lossy();
@@ -377,16 +388,14 @@ fn environment(line: &ProgramLine) -> BTreeMap<OsString, OsString> {
     let ours = env::vars_os().filter(|(name, _)| inherited(name));
     let mut found: BTreeMap<_, _> = ours.collect();
     // A program that was built elsewhere against the same ABI is to find our library.
-    if let Some(folder) = our_libraries() {
-        let mut path = folder.into_os_string();
-        if let Some(before) = found
-            .get(OsStr::new(SEARCH))
-            .filter(|before| !before.is_empty())
-        {
-            path.push(":");
-            path.push(before);
-        }
-        found.insert(SEARCH.into(), path);
+    let there = there.map(|prefix| prefix.join("lib"));
+    for folder in there.into_iter().chain(our_libraries()) {
+        let before = found.remove(OsStr::new(SEARCH));
+        let path = search_path(
+            Some(folder.into()),
+            before.filter(|before| !before.is_empty()).as_ref(),
+        );
+        found.extend(path.map(|path| (SEARCH.into(), path)));
     }
     found.extend(line.variables.iter().cloned());
     found
@@ -514,16 +523,16 @@ mod tests {
     #[test]
     fn programs_are_found_by_path_and_by_name() {
         assert_eq!(
-            program(line(&["/bin/sh"])).expect("there").executable,
+            program(line(&["/bin/sh"]), None).expect("there").executable,
             Path::new("/bin/sh")
         );
-        let found = program(line(&["sh", "-c", ":"])).expect("there");
+        let found = program(line(&["sh", "-c", ":"]), None).expect("there");
         assert!(found.executable.is_absolute() && found.executable.ends_with("sh"));
         assert_eq!(found.words[0], "sh");
         let mut inside = line(&["./sh"]);
         inside.folder = Some("/bin".into());
         assert_eq!(
-            program(inside).expect("there").executable,
+            program(inside, None).expect("there").executable,
             Path::new("/bin/./sh")
         );
         let mut bare = line(&["sh"]);
@@ -532,11 +541,11 @@ mod tests {
         let mut searched = bare.clone();
         (searched.folder, searched.search) = (None, Some("/none:/bin".into()));
         assert_eq!(
-            program(searched).expect("there").executable,
+            program(searched, None).expect("there").executable,
             Path::new("/bin/sh")
         );
         assert_eq!(
-            program(bare).expect("there").executable,
+            program(bare, None).expect("there").executable,
             Path::new("/bin/sh")
         );
     }
@@ -558,7 +567,7 @@ mod tests {
         ] {
             let mut line = line(words);
             line.folder = folder.map(PathBuf::from);
-            let error = program(line).expect_err("cannot run");
+            let error = program(line, None).expect_err("cannot run");
             assert_eq!(error.code, code, "{error}");
             assert!(error.to_string().contains(said), "{error}");
         }
@@ -622,12 +631,29 @@ mod tests {
         assert_eq!(told, Some(&OsString::from("6")));
     }
 
+    /// Only the other hosts have it, and Weft's libraries in another place.
+    #[test]
+    fn a_program_of_hosts_with_a_prefix_of_their_own_is_not_looked_for_here() {
+        let there = Some(Path::new("/nowhere/weft"));
+        let found = program(line(&["/nowhere/a", "b"]), there).expect("it is not looked for");
+        assert_eq!(found.executable, Path::new("/nowhere/a"));
+        let search = found.environment.get(OsStr::new(SEARCH));
+        let search = search.expect("set").to_string_lossy().into_owned();
+        assert!(
+            search
+                .split(':')
+                .any(|folder| folder == "/nowhere/weft/lib"),
+            "{search}"
+        );
+        assert!(program(line(&["no-such-program"]), there).is_err());
+    }
+
     #[test]
     fn variables_are_set_and_cut() {
         let mut cut = line(&["/bin/sh"]);
         cut.inherit = Inherit::Only(vec!["PATH".into()]);
         cut.variables = vec![("A".into(), "1".into()), ("A".into(), "2".into())];
-        let environment = program(cut).expect("there").environment;
+        let environment = program(cut, None).expect("there").environment;
         assert_eq!(environment.get(OsStr::new("A")), Some(&OsString::from("2")));
         assert!(environment.len() <= 2);
     }

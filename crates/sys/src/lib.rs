@@ -81,7 +81,7 @@ pub mod xdp;
 
 pub use error::SystemError;
 pub use futex::Futex;
-pub use memory::{Mapping, MemoryFile};
+pub use memory::{Mapping, MemoryFile, MemoryNode};
 pub use probe::Availability;
 pub use shared::SharedMemory;
 pub use span::{Region, SharedBytes};

@@ -5,12 +5,14 @@
 
 mod mapping;
 mod memory_file;
+mod memory_node;
 
 use crate::error::keep_errno;
 
 pub use mapping::Mapping;
 pub(crate) use memory_file::is_refused;
 pub use memory_file::{FOLDERS, MemoryFile};
+pub use memory_node::MemoryNode;
 
 /// Bytes of a page, as this machine maps it.
 #[must_use]

@@ -57,17 +57,8 @@ impl Signals {
     /// If one of them is no signal, or the kernel refuses.
     pub fn new(signals: &[i32]) -> io::Result<Self> {
         let purpose = || format!("take the signals {signals:?} by descriptor");
+        block(signals)?;
         let set = set_of(signals)?;
-        // SAFETY: the set is read; the old mask is not asked for.
-        let blocked =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
-        if blocked != 0 {
-            return Err(crate::error::with_errno(
-                "pthread_sigmask",
-                blocked,
-                purpose(),
-            ));
-        }
         // SAFETY: the set is read; -1 asks for a new descriptor.
         let opened =
             unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
@@ -187,6 +178,25 @@ fn set_of(signals: &[i32]) -> io::Result<libc::sigset_t> {
         })?;
     }
     Ok(set)
+}
+
+/// Blocks these signals for this thread, and for threads and children that it starts later: see [`unblock_in_child`].
+///
+/// # Errors
+/// If one of them is no signal, or the kernel refuses.
+pub fn block(signals: &[i32]) -> io::Result<()> {
+    let set = set_of(signals)?;
+    // SAFETY: the set is read; the old mask is not asked for.
+    let blocked =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+    match blocked {
+        0 => Ok(()),
+        error => Err(crate::error::with_errno(
+            "pthread_sigmask",
+            error,
+            format!("block the signals {signals:?}"),
+        )),
+    }
 }
 
 /// Has the child that `command` starts begin with these signals not blocked, though they are here.

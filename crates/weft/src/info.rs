@@ -1,10 +1,11 @@
 //! `weft info`: what this build can do here, tried and not guessed; one line each.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::process::ExitCode;
 
 use serde::Serialize;
-use weft_launch::binding;
+use weft_launch::{binding, saying};
 use weft_sys::process::{self, ProcessHandle};
 use weft_sys::signal::Signals;
 use weft_sys::{Availability, MemoryFile, available, cores, membarrier};
@@ -98,10 +99,9 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     if arguments.json {
         let version = env!("CARGO_PKG_VERSION");
         let all = serde_json::json!({ "version": version, "mpi": "5.0", "lines": lines });
-        println!("{all:#}");
-        return ExitCode::SUCCESS;
+        return saying::answer(format_args!("{all:#}\n")).into();
     }
-    println!("weft {}, MPI 5.0", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("weft {}, MPI 5.0\n", env!("CARGO_PKG_VERSION"));
     for line in lines {
         let state = if line.state == "limit" {
             ""
@@ -112,9 +112,13 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             "" => String::new(),
             text => format!("; {text}"),
         };
-        println!("{:<22} {state:<3}  {}{consequence}", line.name, line.found);
+        let _ = writeln!(
+            text,
+            "{:<22} {state:<3}  {}{consequence}",
+            line.name, line.found
+        );
     }
-    ExitCode::SUCCESS
+    saying::answer(text).into()
 }
 
 fn look() -> Vec<Finding> {

@@ -90,7 +90,7 @@ fn unseen_line(unseen: &Unseen) -> String {
 
 /// Says why nothing is shown.
 fn fail(reason: &str) -> ExitCode {
-    eprintln!("weft: {reason}");
+    weft_launch::saying::tell(format_args!("weft: {reason}"));
     ExitCode::FAILURE
 }
 

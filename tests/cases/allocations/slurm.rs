@@ -1,13 +1,15 @@
-//! Slurm with two nodes on this host, in a folder of its own: its controller and two node daemons, ended with their jobs.
+//! Slurm with two nodes, in a folder of its own: its controller and two node daemons, ended with their jobs. Both nodes are on this
+//! host, or each has a network namespace and a name of its own, which makes two hosts.
 
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use super::network::Network;
 use weft_tests::{Ended, run};
 
 /// How long the daemons may take to find each other.
@@ -18,9 +20,14 @@ const PLUGIN: &str = "/usr/lib/x86_64-linux-gnu/slurm-wlm/mpi_pmix.so";
 const PMIX: &str = "/usr/lib/x86_64-linux-gnu/pmix2/lib";
 const NAMED: &str = "libpmix.so.2";
 
+/// Names of the nodes.
+const NODES: [&str; 2] = ["n1", "n2"];
+
 pub struct Slurm {
     folder: tempfile::TempDir,
     daemons: Vec<Child>,
+    /// Of the two hosts; `None`: both nodes are on this one.
+    network: Option<Network>,
     /// One at a time: its daemons take all the cores that they believe to have.
     _turn: MutexGuard<'static, ()>,
 }
@@ -28,8 +35,17 @@ pub struct Slurm {
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 impl Slurm {
-    /// Starts it; `None`, with a line that says so, where that is not possible.
+    /// Starts it with both nodes on this host; `None`, with a line that says so, where that is not possible.
     pub fn start() -> Option<Self> {
+        Self::begin(|| Some(None))
+    }
+
+    /// … with each node on a host of its own.
+    pub fn on_two_hosts() -> Option<Self> {
+        Self::begin(|| Network::new(NODES.len()).map(Some))
+    }
+
+    fn begin(network: impl FnOnce() -> Option<Option<Network>>) -> Option<Self> {
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let installed = ["/usr/sbin/slurmctld", "/usr/sbin/slurmd", "/usr/bin/salloc"];
         if let Some(missing) = installed.iter().find(|file| !Path::new(file).exists()) {
@@ -46,13 +62,20 @@ impl Slurm {
         let mut slurm = Self {
             folder: tempfile::tempdir().expect("a folder"),
             daemons: Vec::new(),
+            network: network()?,
             _turn: turn,
         };
         slurm.configure();
         slurm.complete_pmix();
-        slurm.daemon("slurmctld", &["-D", "-c"]);
-        slurm.daemon("slurmd", &["-D", "-N", "n1"]);
-        slurm.daemon("slurmd", &["-D", "-N", "n2"]);
+        let controller = slurm.command_on(0, "/usr/sbin/slurmctld");
+        slurm.daemon(controller, &["-D", "-c"]);
+        for (host, name) in NODES.into_iter().enumerate() {
+            let node = match &slurm.network {
+                None => slurm.command_on(host, "/usr/sbin/slurmd"),
+                Some(_) => slurm.named(host, "/usr/sbin/slurmd"),
+            };
+            slurm.daemon(node, &["-D", "-N", name]);
+        }
         let begun = Instant::now();
         loop {
             // It waits for the nodes itself, once there is a controller.
@@ -95,12 +118,17 @@ impl Slurm {
             .next()
             .unwrap_or("localhost")
             .to_owned();
-        // Held together, so that they differ.
+        // Held together, so that they differ. Other hosts have all ports free.
         let listen = |_| TcpListener::bind("127.0.0.1:0").expect("a port");
         let held: Vec<_> = (0..3).map(listen).collect();
         let port = |index: usize| held[index].local_addr().expect("bound").port();
+        let address = |host: usize| match &self.network {
+            None => "127.0.0.1".into(),
+            Some(network) => network.address(host),
+        };
+        let (first, second) = (address(0), address(1));
         let text = format!(
-            "ClusterName=weft\nSlurmctldHost={host}(127.0.0.1)\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
+            "ClusterName=weft\nSlurmctldHost={host}({first})\nSlurmctldPort={}\nSlurmUser=root\nSlurmdUser=root\n\
              AuthType=auth/none\nCredType=cred/none\nStateSaveLocation={folder}/state\nSlurmdSpoolDir={folder}/%n\n\
              SlurmctldPidFile={folder}/slurmctld.pid\nSlurmdPidFile={folder}/%n.pid\n\
              SlurmctldLogFile={folder}/slurmctld.log\nSlurmdLogFile={folder}/%n.log\n\
@@ -108,28 +136,59 @@ impl Slurm {
              SelectTypeParameters=CR_Core\nSchedulerType=sched/builtin\nReturnToService=2\nMpiDefault=none\n\
              JobAcctGatherType=jobacct_gather/none\nAccountingStorageType=accounting_storage/none\n\
              TmpFS={folder}/%n\nSlurmdParameters=config_overrides\nKillWait=2\n\
-             NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
-             NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={} CPUs=4 RealMemory=100\n\
+             NodeName=n1 NodeHostname={host} NodeAddr={first} Port={} CPUs=4 RealMemory=100\n\
+             NodeName=n2 NodeHostname={host} NodeAddr={second} Port={} CPUs=4 RealMemory=100\n\
              PartitionName=all Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP\n",
             port(0),
             port(1),
             port(2)
         );
         std::fs::write(self.folder.path().join("slurm.conf"), text).expect("writes");
-        for name in ["state", "n1", "n2"] {
+        for name in ["state"].into_iter().chain(NODES) {
             std::fs::create_dir(self.folder.path().join(name)).expect("a folder");
         }
     }
 
     /// A command of Slurm, without what another Slurm around us says.
     pub fn command(&self, name: &str) -> Command {
-        if !self.folder.path().join("pmix").exists() {
-            return self.plain_command(name);
+        self.command_on(0, name)
+    }
+
+    /// … on the host of a node.
+    fn command_on(&self, host: usize, name: &str) -> Command {
+        let mut words = Vec::new();
+        if let Some(network) = &self.network {
+            // Not by `ip netns exec`, which hides the control groups that slurmd looks for.
+            let namespace = format!("--net=/run/netns/{}", network.hosts[host]);
+            words.extend(["nsenter".to_owned(), namespace]);
         }
-        let mut command = self.plain_command("unshare");
-        let enter = format!("mount --bind pmix {PMIX} && exec \"$0\" \"$@\"");
-        command.args(["--mount", "sh", "-c", &enter, name]);
+        if self.folder.path().join("pmix").exists() {
+            let enter = format!("mount --bind pmix {PMIX} && exec \"$0\" \"$@\"");
+            words.extend(["unshare", "--mount", "sh", "-c", &enter].map(str::to_owned));
+        }
+        words.push(name.to_owned());
+        let mut command = self.plain_command(&words[0]);
+        command.args(&words[1..]);
         command
+    }
+
+    /// … where the system has the name of the node.
+    fn named(&self, host: usize, name: &str) -> Command {
+        let mut command = self.command_on(host, "unshare");
+        let node = NODES[host];
+        let enter = format!("echo {node} > /proc/sys/kernel/hostname && exec \"$0\" \"$@\"");
+        command.args(["--uts", "sh", "-c", &enter, name]);
+        command
+    }
+
+    /// The names of the nodes, where each is a host of its own.
+    pub fn nodes(&self) -> &'static [&'static str] {
+        &NODES
+    }
+
+    /// A file in a folder that goes with Slurm.
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     fn plain_command(&self, name: &str) -> Command {
@@ -145,8 +204,7 @@ impl Slurm {
         command
     }
 
-    fn daemon(&mut self, name: &str, words: &[&str]) {
-        let mut command = self.command(&format!("/usr/sbin/{name}"));
+    fn daemon(&mut self, mut command: Command, words: &[&str]) {
         let started = command
             .args(words)
             .stdin(Stdio::null())
@@ -158,7 +216,7 @@ impl Slurm {
 
     /// A batch job of two nodes with two tasks each that runs this line; its end, and its output.
     pub fn batch(&self, line: &str) -> Ended {
-        let file = |name: &str| self.folder.path().join(name);
+        let file = |name: &str| self.file(name);
         // Whoever reads the pipe waits for the end; sbatch itself would ask every few seconds.
         if !file("code").exists() {
             let made = Command::new("mkfifo").arg(file("code")).status();

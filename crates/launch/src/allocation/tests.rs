@@ -97,11 +97,12 @@ fn placed(line: &CommandLine) -> String {
     let ranks = line.programs[0].ranks.unwrap_or(1);
     match &line.allocation {
         Allocation::ThisHost => format!("{ranks} here"),
-        Allocation::Started {
-            hosts: found,
-            command,
-        } => {
-            format!("{ranks} on {} by {}", hosts(found), command[0].display())
+        Allocation::Started { hosts: found, way } => {
+            format!(
+                "{ranks} on {} by {}",
+                hosts(found),
+                way.command[0].display()
+            )
         }
         other => panic!("{other:?}"),
     }

@@ -7,6 +7,7 @@
 //!   a rank asks for processes ── Begin ──► rank 0: starts the head               ◄── where the head listens
 //!                             ── Join ───► the lowest rank of each host: starts an agent, which joins the head
 //!                                                                               ◄── joined: the head has all hosts
+//!   the lowest rank of a host ── Watch ──► rank 0: each misses the other          (under launchers that do not tell of deaths)
 //! ```
 //!
 //! One head, whoever asks at the same time: only rank 0 starts it, and once. What was begun and did not come about may be begun
@@ -18,14 +19,17 @@
 //! |---|---|
 //! | `listener` | the thread of the lowest rank of a host |
 //! | `caller` | who asks |
+//! | `host_watch` | hosts miss each other |
 
 mod caller;
+mod host_watch;
 mod listener;
 
 use serde::{Deserialize, Serialize};
 use weft_secure::Key;
 
 pub use self::caller::call_all;
+pub use self::host_watch::Losses;
 pub use self::listener::{CallListener, Start};
 use super::hosts::HostMap;
 
@@ -57,6 +61,8 @@ enum Call {
     Begin,
     /// To start the agent of the host, if there is none, which joins the head that listens there.
     Join { head: String },
+    /// To miss this rank, the lowest of its host, when it ends without a goodbye. The link is kept for that.
+    Watch { rank: u32 },
 }
 
 /// What is answered.

@@ -15,7 +15,7 @@ use weft_sys::poll;
 use super::BootstrapError;
 use super::abstract_socket;
 use super::adopted::{AGAIN, Adopted, Meeting, PATIENCE, StartingLauncher, start_head};
-use super::calls::{self, CallListener, CalledHosts, call_all};
+use super::calls::{self, CallListener, CalledHosts, Losses, call_all};
 use crate::adoption::AgentRole;
 use crate::exchange::PublishedValue;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
@@ -250,7 +250,12 @@ impl Later {
     }
 
     /// MPI is initialised: other hosts are heard from now on. `get` answers what a rank has put into the launcher's store under a name.
-    pub fn begin(&self, get: impl Fn(u32, &str) -> Option<Vec<u8>> + Send + Sync + 'static) {
+    /// With `end_job` hosts miss each other, and it is told of a loss: to say it and to have the launcher end the job.
+    pub fn begin(
+        &self,
+        get: impl Fn(u32, &str) -> Option<Vec<u8>> + Send + Sync + 'static,
+        end_job: Option<impl FnOnce(&str) + Send + 'static>,
+    ) {
         let mut calls = self.calls();
         let Ok(possible) = &self.possible else {
             return;
@@ -259,7 +264,15 @@ impl Later {
         *calls = match (std::mem::replace(&mut *calls, Calls::None), &possible.hosts) {
             (Calls::Prepared(port), Some(hosts)) => {
                 let rank = possible.meeting.rank;
-                let begun = CallListener::begin(port, hosts, rank, Arc::clone(possible));
+                let losses = end_job.map(|end_job| {
+                    let possible = Arc::clone(possible);
+                    Losses {
+                        place: Box::new(move |rank| possible.get(rank, calls::NAME)),
+                        end_job: Box::new(end_job),
+                    }
+                });
+                let start = Arc::clone(possible);
+                let begun = CallListener::begin(port, hosts, rank, start, losses);
                 // Without a thread nobody is heard, which who calls is told.
                 begun.map_or(Calls::None, |listener| Calls::Heard {
                     _listener: listener,

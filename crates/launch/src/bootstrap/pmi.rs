@@ -31,7 +31,7 @@ pub(super) mod watch;
 use std::fs;
 use std::os::fd::{OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use weft_sys::{descriptor, process};
 
@@ -82,6 +82,10 @@ pub struct Pmi {
     connection: Arc<Mutex<Connection>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+    /// The launcher does not see deaths itself, so that hosts miss each other as well.
+    watches: bool,
+    /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
+    watch_begun: Once,
     later: Later,
 }
 
@@ -155,8 +159,8 @@ impl Pmi {
                 launcher: SPOKEN,
             },
         )?;
-        if !is_task_of_srun(variable, rank) {
-            // Its launcher sees deaths itself.
+        let watches = is_task_of_srun(variable, rank);
+        if !watches {
             neighbours.clear();
         }
         Ok(Some(Self {
@@ -167,6 +171,8 @@ impl Pmi {
             segment: Mutex::new(Some(memory)),
             connection: Arc::new(Mutex::new(connection)),
             neighbours: Arc::new(neighbours),
+            watches,
+            watch_begun: Once::new(),
             later,
         }))
     }
@@ -230,20 +236,21 @@ impl Launcher for Pmi {
     /// Hydra asks no more than that a process which has begun with PMI also finishes with it.
     fn initialised(&self) {
         let connection = Arc::clone(&self.connection);
-        self.later.begin(move |rank, name| {
+        let end_job = move |lost: &str| open(&connection).report_loss(lost);
+        let connection = Arc::clone(&self.connection);
+        let get = move |rank, name: &str| {
             let value = open(&connection).talk(|connection| connection.get(rank, name));
             value.ok().flatten()
-        });
+        };
+        self.later.begin(get, self.watches.then(|| end_job.clone()));
         let mut connection = open(&self.connection);
         if connection.tie().is_err() {
             // The launcher has ended already, and so does what it started.
             let _ = process::signal(process::id(), process::SIGKILL);
         }
         drop(connection);
-        let connection = Arc::clone(&self.connection);
-        watch::begin(&self.neighbours, self.local_rank(), move |lost| {
-            open(&connection).report_loss(lost);
-        });
+        self.watch_begun
+            .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
     }
 
     fn finalised(&self) {
@@ -266,8 +273,13 @@ impl Launcher for Pmi {
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
                 let rank = self.rank;
-                eprintln!("weft: rank {rank} called MPI_Abort with code {code}{said}{text}");
+                crate::saying::tell(format_args!(
+                    "weft: rank {rank} called MPI_Abort with code {code}{said}{text}"
+                ));
             }
+        }
+        if self.watches {
+            watch::let_words_leave();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

@@ -17,7 +17,7 @@
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
@@ -69,6 +69,10 @@ pub struct Pmix {
     segment: Mutex<Option<OwnedFd>>,
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
+    /// The launcher does not see deaths itself, so that hosts miss each other as well.
+    watches: bool,
+    /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
+    watch_begun: Once,
     later: Later,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
@@ -216,8 +220,8 @@ impl Pmix {
                 launcher: SPOKEN,
             },
         )?;
-        if !client.namespace().starts_with(OF_SLURM) {
-            // Its launcher sees deaths itself.
+        let watches = client.namespace().starts_with(OF_SLURM);
+        if !watches {
             neighbours.clear();
         }
         Ok(Some(Ok(Self {
@@ -228,6 +232,8 @@ impl Pmix {
             key,
             segment: Mutex::new(Some(memory)),
             neighbours: Arc::new(neighbours),
+            watches,
+            watch_begun: Once::new(),
             later,
             over: Arc::default(),
         })))
@@ -301,20 +307,24 @@ impl Launcher for Pmix {
 
     fn initialised(&self) {
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
-        self.later.begin(move |rank, name| {
+        let end_job = move |lost: &str| {
+            // Who has finalised has no say in it any more.
+            if !*open(&over) {
+                crate::saying::tell(format_args!("weft: {lost}"));
+                watch::let_words_leave();
+                let _ = client.abort(1, lost);
+            }
+        };
+        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
+        let get = move |rank, name: &str| {
             // Nothing can be asked any more of a server that was told of the end; nor is it told while something is asked.
             let over = open(&over);
             let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
             value.flatten().flatten()
-        });
-        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
-        watch::begin(&self.neighbours, self.local_rank(), move |lost| {
-            // Who has finalised has no say in it any more.
-            if !*open(&over) {
-                eprintln!("weft: {lost}");
-                let _ = client.abort(1, lost);
-            }
-        });
+        };
+        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        self.watch_begun
+            .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
     }
 
     fn finalised(&self) {
@@ -341,7 +351,10 @@ impl Launcher for Pmix {
         );
         match self.later.adopted() {
             Some(adopted) => adopted.tell_abort(code, text),
-            None => eprintln!("weft: {line}"),
+            None => crate::saying::tell(format_args!("weft: {line}")),
+        }
+        if self.watches {
+            watch::let_words_leave();
         }
         // The others hear of it from us and from the launcher, not as of a loss.
         watch::part(&self.neighbours);

@@ -164,7 +164,9 @@ impl Launcher for Singleton {
             Some(adopted) => adopted.tell_abort(code, text),
             None => {
                 let said = if text.is_empty() { "" } else { ": " };
-                eprintln!("weft: the program called MPI_Abort with code {code}{said}{text}");
+                crate::saying::tell(format_args!(
+                    "weft: the program called MPI_Abort with code {code}{said}{text}"
+                ));
             }
         }
     }

@@ -4,7 +4,6 @@
 mod connection;
 mod reach;
 
-use std::ffi::OsString;
 use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use weft_sys::poll::PollFd;
 use super::join_listener::JoinListener;
 use super::message::{FromAgent, ToAgent};
 use super::way_in;
-use crate::mapping::HostSlots;
+use crate::mapping::{HostSlots, WayThere};
 pub use connection::AgentConnection;
 use connection::Turn;
 
@@ -96,8 +95,8 @@ impl Agents {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(&mut self, host: &HostSlots, command: &[OsString]) -> io::Result<()> {
-        self.all.push(AgentConnection::start(host, command)?);
+    pub fn start(&mut self, host: &HostSlots, way: &WayThere) -> io::Result<()> {
+        self.all.push(AgentConnection::start(host, way)?);
         Ok(())
     }
 
@@ -236,13 +235,22 @@ impl Agents {
 mod tests {
     use super::*;
 
+    /// By this command.
+    fn way(command: &[&str]) -> WayThere {
+        WayThere {
+            command: command.iter().map(Into::into).collect(),
+            prefix: None,
+        }
+    }
+
     #[test]
     fn a_command_that_starts_no_agent_gives_its_complaint_as_reason() {
         let mut agents = Agents::none(Duration::from_secs(20)).expect("random");
         let host = HostSlots::parse("elsewhere").expect("a host");
         let command = ["sh", "-c", "echo noise; echo 'no way there' >&2; exit 3"];
-        let command: Vec<OsString> = command.iter().map(OsString::from).collect();
-        agents.start(&host, &command).expect("there is a shell");
+        agents
+            .start(&host, &way(&command))
+            .expect("there is a shell");
         let reason = loop {
             let mut found = agents.entries(true);
             let (tokens, mut entries): (Vec<_>, Vec<_>) = found.drain(..).unzip();
@@ -265,8 +273,8 @@ mod tests {
     fn nobody_waits_for_the_end_of_an_agent_that_has_not_come() {
         let mut agents = Agents::none(Duration::from_secs(20)).expect("random");
         let host = HostSlots::parse("elsewhere").expect("a host");
-        let command = ["sh", "-c", "read key"].map(OsString::from);
-        agents.start(&host, &command).expect("there is a shell");
+        let way = way(&["sh", "-c", "read key"]);
+        agents.start(&host, &way).expect("there is a shell");
         assert_eq!(agents.left().count(), 1);
         agents.end();
         assert_eq!(agents.left().count(), 0);

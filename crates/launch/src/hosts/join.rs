@@ -70,7 +70,7 @@ pub fn agent() -> ExitCode {
     match serve() {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("weft agent: {error}");
+            crate::saying::tell(format_args!("weft agent: {error}"));
             ExitCode::from(1)
         }
     }
@@ -151,7 +151,7 @@ fn finish(
     let served = match met {
         Ok(link) => agent::run(link, liveness, brings, adopted),
         Err(error) => {
-            eprintln!("weft: {head}: {error}");
+            crate::saying::tell(format_args!("weft: {head}: {error}"));
             return 1;
         }
     };
@@ -160,15 +160,21 @@ fn finish(
         Ok(AgentExit::Ended(None)) => 1,
         Ok(AgentExit::Ended(Some(signal))) => {
             let name = signals::name(signal);
-            eprintln!("weft: ended by signal {signal} ({name}); the ranks here were ended");
+            crate::saying::tell(format_args!(
+                "weft: ended by signal {signal} ({name}); the ranks here were ended"
+            ));
             u8::try_from(128 + signal).unwrap_or(1)
         }
         Ok(AgentExit::HeadLost(error)) => {
-            eprintln!("weft: {head} is lost, and all ranks here were ended: {error}");
+            crate::saying::tell(format_args!(
+                "weft: {head} is lost, and all ranks here were ended: {error}"
+            ));
             1
         }
         Err(error) => {
-            eprintln!("weft: the ranks of this host cannot be attended to: {error}");
+            crate::saying::tell(format_args!(
+                "weft: the ranks of this host cannot be attended to: {error}"
+            ));
             1
         }
     }
@@ -194,13 +200,13 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
             .into_iter()
             .any(|word| word == "-h" || word == "--help")
     {
-        print!("{HELP}");
-        return ExitCode::from(if words.is_empty() { USAGE } else { 0 });
+        let code = crate::saying::answer(HELP);
+        return ExitCode::from(if words.is_empty() { USAGE } else { code });
     }
     match read(words).and_then(join) {
         Ok(code) => ExitCode::from(code),
         Err((code, text)) => {
-            eprintln!("weft: {text}");
+            crate::saying::tell(format_args!("weft: {text}"));
             ExitCode::from(code)
         }
     }

@@ -13,6 +13,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
+use rustix::net::sockopt;
 use serde::{Deserialize, Serialize};
 use weft_secure::{Channel, LENGTH, Opener, Sealer};
 use weft_sys::descriptor;
@@ -304,6 +305,18 @@ impl Link {
         Ok(())
     }
 
+    /// Has the kernel close a socket whose other host has not answered it for so long, whatever the processes do.
+    pub fn notice_silence_of_host(&self, silence: Duration) {
+        const PROBES: u32 = 5;
+        let socket = &self.streams.input;
+        let interval = (silence / (PROBES + 1)).max(Duration::from_secs(1));
+        // What the kernel refuses costs that, and nothing else.
+        let _ = sockopt::set_tcp_keepidle(socket, interval);
+        let _ = sockopt::set_tcp_keepintvl(socket, interval);
+        let _ = sockopt::set_tcp_keepcnt(socket, PROBES);
+        let _ = sockopt::set_socket_keepalive(socket, true);
+    }
+
     /// To wait for something to read.
     pub fn reading(&self) -> PollFd<'_> {
         self.streams.reading()
@@ -333,7 +346,7 @@ impl fmt::Debug for Link {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::handshake::LinkHandshake;
     use super::super::message::{FromAgent, ToAgent};
     use super::*;
@@ -343,7 +356,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(20);
 
     /// Two sides that have proved the key.
-    fn pair() -> (Link, Link) {
+    pub(crate) fn pair() -> (Link, Link) {
         let key = Key::random().expect("random");
         let (left, right) = socket_pair(Carries::Bytes).expect("descriptors are left");
         let streams = Streams::one(left).expect("its mode is set");

@@ -390,9 +390,9 @@ impl RankHosts for RemoteHosts<'_> {
                     reason: error.to_string(),
                 })
             }),
-            Allocation::Started { hosts, command } => self
+            Allocation::Started { hosts, way } => self
                 .gathering
-                .start_agents(hosts, command, agents)
+                .start_agents(hosts, way, agents)
                 .err()
                 .map(Event::Failed),
             Allocation::Joined { listen, token_file } => Some(

@@ -2,10 +2,13 @@
 //! scheduler has given.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use super::{CommandLine, ProgramLine};
 use crate::allocation::{Found, SchedulerAllocation};
-use crate::mapping::{self, Allocation, HostAddress, HostSlots, distribute, is_here, ssh};
+use crate::mapping::{
+    self, Allocation, HostAddress, HostSlots, WayThere, distribute, is_here, ssh,
+};
 
 /// What the command line says of hosts.
 #[derive(Default)]
@@ -16,6 +19,8 @@ pub struct HostRequest {
     pub per_host: Option<u32>,
     /// What reaches a host.
     pub command: Option<Vec<OsString>>,
+    /// Where Weft is installed on other hosts, if not where it is here.
+    pub prefix: Option<PathBuf>,
     /// Hosts are reached by `ssh`, also those of a scheduler.
     pub by_ssh: bool,
     /// Where those are waited for who join.
@@ -108,7 +113,10 @@ impl HostRequest {
         line.allocation = match elsewhere || (self.command.is_some() && !self.hosts.is_empty()) {
             true => Allocation::Started {
                 hosts: self.hosts,
-                command: self.command.unwrap_or_else(ssh),
+                way: WayThere {
+                    command: self.command.unwrap_or_else(ssh),
+                    prefix: self.prefix,
+                },
             },
             false => Allocation::ThisHost,
         };
@@ -182,7 +190,10 @@ impl HostRequest {
         let command = self.command.unwrap_or_else(|| allocation.command.clone());
         Allocation::Started {
             hosts: self.hosts,
-            command,
+            way: WayThere {
+                command,
+                prefix: self.prefix,
+            },
         }
     }
 

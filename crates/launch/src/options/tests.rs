@@ -68,6 +68,7 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
                 Effect::Fabric => "tcp",
                 Effect::Hosts => "localhost,127.0.0.1",
                 Effect::Hostfile => "/dev/null",
+                Effect::RemotePrefix => "/opt/weft",
                 _ => "word",
             };
             let more = match row.does {
@@ -190,6 +191,7 @@ fn mistakes_are_named_with_a_remedy() {
         ("-host other --listen 10.0.0.1:7000 ./a", "leave one out"),
         ("--token-file f ./a", "--listen"),
         ("--launch-command= ./a", "ssh -p 2222"),
+        ("--remote-prefix weft ./a", "/opt/weft"),
         ("--heartbeat 0 ./a", "in seconds"),
         ("-stdin all ./a", "'all'"),
         ("-env =x y ./a", "name of a variable"),
@@ -225,16 +227,22 @@ fn ranks_are_placed_as_asked() {
         (Allocation::ThisHost, Some(2))
     );
     let (found, ranks) = place("--hosts a.example:4,b.example:2 ./a");
-    let Allocation::Started { hosts, command } = found else {
+    let Allocation::Started { hosts, way } = found else {
         panic!("{found:?}");
     };
     assert_eq!(
-        (hosts.len(), ranks, &*command[0]),
+        (hosts.len(), ranks, &*way.command[0]),
         (2, Some(6), "ssh".as_ref())
     );
     let (found, ranks) = place("--launch-command=rsh -n 5 --host a.example ./a");
-    assert!(matches!(found, Allocation::Started { command, .. } if command == ["rsh"]));
+    assert!(matches!(found, Allocation::Started { way, .. } if way.command == ["rsh"]));
     assert_eq!(ranks, Some(5));
+    let (found, _) = place("--remote-prefix /opt/weft --host a.example ./a");
+    let Allocation::Started { way, .. } = found else {
+        panic!("{found:?}");
+    };
+    let weft = way.weft().expect("it was named");
+    assert_eq!(weft, Path::new("/opt/weft/bin/weft"));
     // Those who join bring the program.
     let (found, ranks) = place("--listen 10.0.0.1:7000 -n 8");
     let listen = "10.0.0.1:7000".to_owned();

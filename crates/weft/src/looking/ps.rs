@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use weft_launch::inspection::client;
 use weft_launch::inspection::protocol::{JobReport, Phase, Question};
 use weft_launch::inspection::report;
+use weft_launch::saying;
 
 use super::{Table, fail, unseen_line};
 
@@ -37,11 +38,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             |unseen| serde_json::json!({ "supervisor": unseen.supervisor, "reason": unseen.reason }),
         );
         let unseen: Vec<serde_json::Value> = unseen.collect();
-        println!(
-            "{:#}",
-            serde_json::json!({ "jobs": jobs, "unseen": unseen })
-        );
-        return ExitCode::SUCCESS;
+        let all = serde_json::json!({ "jobs": jobs, "unseen": unseen });
+        return saying::answer(format_args!("{all:#}\n")).into();
     }
     let mut table = Table::new(&[">JOB", ">RANKS", "RUNS FOR", "STATE", "PROGRAM"]);
     for job in &found.jobs {
@@ -53,15 +51,12 @@ pub fn run(arguments: &Arguments) -> ExitCode {
             report::programs(job),
         ]);
     }
-    if found.jobs.is_empty() {
-        println!("no job of yours runs here");
-    } else {
-        table.lines().iter().for_each(|line| println!("{line}"));
-    }
-    for unseen in &found.unseen {
-        println!("{}", unseen_line(unseen));
-    }
-    ExitCode::SUCCESS
+    let mut lines = match found.jobs.is_empty() {
+        true => vec!["no job of yours runs here".to_owned()],
+        false => table.lines(),
+    };
+    lines.extend(found.unseen.iter().map(unseen_line));
+    saying::answer(lines.join("\n") + "\n").into()
 }
 
 /// The state of a whole job.

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use weft_launch::inspection::protocol::Question;
 use weft_launch::inspection::report::{self, Activity};
+use weft_launch::saying;
 
 use super::{Selection, fail};
 
@@ -28,11 +29,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         for (index, rank) in job.ranks.iter().enumerate() {
             value["ranks"][index]["does"] = Activity::of(rank).word().into();
         }
-        println!("{value:#}");
-    } else {
-        report::lines(&job)
-            .iter()
-            .for_each(|line| println!("{line}"));
+        return saying::answer(format_args!("{value:#}\n")).into();
     }
-    ExitCode::SUCCESS
+    saying::answer(report::lines(&job).join("\n") + "\n").into()
 }

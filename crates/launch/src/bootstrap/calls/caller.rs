@@ -1,4 +1,4 @@
-//! Caller: who has launchers started on all hosts of the job.
+//! Caller: who has launchers started on all hosts of the job, or asks to be missed.
 
 use std::time::{Duration, Instant};
 
@@ -61,6 +61,20 @@ pub fn call_all(hosts: &CalledHosts, place: &dyn Fn(u32) -> Option<Vec<u8>>) -> 
         }
     }
     Ok(())
+}
+
+/// Calls rank 0 as the lowest rank of a host: each is to miss the other.
+///
+/// # Errors
+/// Why it cannot be called.
+pub fn call_to_watch(
+    hosts: &CalledHosts,
+    rank: u32,
+    place: &dyn Fn(u32) -> Option<Vec<u8>>,
+) -> Result<Link, String> {
+    let mut first = Called::call(hosts, 0, place)?;
+    first.say(&Call::Watch { rank });
+    Ok(first.link)
 }
 
 impl Called {

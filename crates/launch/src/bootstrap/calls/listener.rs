@@ -18,6 +18,7 @@ use weft_sys::event::EventFd;
 use weft_sys::poll::{self, Interest, PollFd};
 use weft_sys::signal;
 
+use super::host_watch::{HostWatch, Losses};
 use super::{Answered, Call, CalledHosts};
 use crate::bootstrap::adopted::{Adopted, StartingLauncher, hear};
 use crate::control::Answer;
@@ -56,7 +57,7 @@ pub struct CallListener {
 }
 
 impl CallListener {
-    /// Hears calls at this port, as the lowest rank of this host.
+    /// Hears calls at this port, as the lowest rank of this host. With `losses` the hosts miss each other.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
@@ -65,6 +66,7 @@ impl CallListener {
         hosts: &CalledHosts,
         rank: u32,
         start: Arc<impl Start>,
+        losses: Option<Losses>,
     ) -> io::Result<Self> {
         let end = Arc::new(EventFd::new()?);
         let count = hosts.map.count() as usize;
@@ -76,6 +78,7 @@ impl CallListener {
             callers: Vec::new(),
             head: Head::None,
             agent: None,
+            watch: HostWatch::new(hosts.clone(), losses),
         };
         let thread = signal::spawn_without_signals("weft-calls", move || keeper.run())?;
         Ok(Self {
@@ -121,6 +124,8 @@ struct Caller {
     link: Link,
     /// For the head, or the agent; `None`: for nothing.
     waits: Option<Awaited>,
+    /// It is to be missed as this rank.
+    watched: Option<u32>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -138,11 +143,14 @@ struct Keeper<S> {
     callers: Vec<Caller>,
     head: Head,
     agent: Option<StartingLauncher>,
+    watch: HostWatch,
 }
 
 impl<S: Start> Keeper<S> {
     fn run(mut self) {
+        self.watch.begin(self.rank);
         while let Ok(true) = self.turn() {}
+        self.watch.part();
     }
 
     /// Waits for something to happen, and attends to it. False: it ends.
@@ -155,9 +163,12 @@ impl<S: Start> Keeper<S> {
         entries.extend(agent.map(|control| PollFd::new(control, Interest::Read)));
         let callers_at = entries.len();
         entries.extend(self.callers.iter().map(|caller| caller.link.reading()));
+        let watched_at = entries.len();
+        entries.extend(self.watch.entries());
         let port_at = entries.len();
         entries.extend(self.port.entries());
-        let look = self.port.next_look();
+        let looks = self.port.next_look().into_iter();
+        let look = looks.chain(self.watch.next_look()).min();
         let left = look.map(|look| look.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, left)?;
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
@@ -171,13 +182,19 @@ impl<S: Start> Keeper<S> {
         if ready[agent_at..callers_at].contains(&true) {
             self.hear_agent();
         }
-        self.hear_callers(&ready[callers_at..port_at]);
+        self.watch
+            .proceed(&ready[watched_at..port_at], Instant::now());
+        self.hear_callers(&ready[callers_at..watched_at]);
         let came = (self.port).proceed(&ready[port_at..], Instant::now(), SILENCE);
         for link in came {
-            let mut caller = Caller { link, waits: None };
+            let mut caller = Caller {
+                link,
+                waits: None,
+                watched: None,
+            };
             // Its first call is often here already.
             if self.hear_caller(&mut caller, false).is_ok() {
-                self.callers.push(caller);
+                self.keep(caller);
             }
         }
         Ok(true)
@@ -188,8 +205,15 @@ impl<S: Start> Keeper<S> {
         for (index, mut caller) in callers.into_iter().enumerate() {
             let reading = ready.get(index) == Some(&true);
             if !reading || self.hear_caller(&mut caller, true).is_ok() {
-                self.callers.push(caller);
+                self.keep(caller);
             }
+        }
+    }
+
+    fn keep(&mut self, caller: Caller) {
+        match caller.watched {
+            Some(rank) => self.watch.called(rank, caller.link),
+            None => self.callers.push(caller),
         }
     }
 
@@ -202,6 +226,11 @@ impl<S: Start> Keeper<S> {
             let answered = match call {
                 Call::Begin => self.begin(caller),
                 Call::Join { head } => self.join(caller, &head),
+                Call::Watch { rank } => {
+                    // What else comes is said to the watch.
+                    caller.watched = Some(rank);
+                    return Ok(());
+                }
             };
             if let Some(answered) = answered {
                 caller.answer(&answered);

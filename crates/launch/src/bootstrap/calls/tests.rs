@@ -101,7 +101,7 @@ impl Job {
             let place = format!("{number},127.0.0.1").into_bytes();
             job.places.insert(rank, place);
             let start = Arc::clone(launchers);
-            let listener = CallListener::begin(port, &job.hosts, rank, start);
+            let listener = CallListener::begin(port, &job.hosts, rank, start, None);
             job.listeners.push(listener.expect("a thread"));
         }
         job

@@ -10,6 +10,7 @@ use super::OVER;
 use super::client::{Client, Limits};
 use super::line::PmiLine;
 use super::others::Store;
+use super::watch;
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
 use crate::hex::{hex, unhex};
 
@@ -110,7 +111,8 @@ impl Connection {
     /// it. Who has finalised has no say in it any more.
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
-            eprintln!("weft: {lost}");
+            crate::saying::tell(format_args!("weft: {lost}"));
+            watch::let_words_leave();
             let _ = self.client.say(&abort_line(1));
         }
     }

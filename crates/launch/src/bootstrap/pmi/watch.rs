@@ -9,10 +9,11 @@
 //! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
 //! one ends without it, the thread says so by name and has the launcher end the job.
 //!
-//! A rank that is alone on its host is missed by those on other hosts that talk to it, when its connections are gone.
+//! A rank that is alone on its host is missed by another host: [`calls`](super::super::calls).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use weft_sys::poll::{self, Interest, PollFd};
@@ -20,6 +21,14 @@ use weft_sys::process::ProcessHandle;
 use weft_sys::{passing, signal};
 
 use super::super::hosts::name_of_this_host;
+
+/// How long `srun` needs to pass on what a rank has said. It ends a step without reading the rest.
+const PASSING_ON: Duration = Duration::from_millis(100);
+
+/// Waits until those who are to read it have what this process has said last: the launcher is about to end it.
+pub fn let_words_leave() {
+    let _ = poll::wait(&mut [], Some(PASSING_ON));
+}
 
 /// What is said before an end in order.
 const GOODBYE: &[u8] = b"g";

@@ -9,7 +9,6 @@
 //! passed on to standard error. What the command itself complains about is kept for the message in case
 //! that no agent comes.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::{Duration, Instant};
@@ -24,7 +23,7 @@ use crate::hosts::handshake::LinkHandshake;
 use crate::hosts::link::{Link, LinkError, Streams};
 use crate::hosts::message::{FromAgent, Hello, MARK, RELEASE, ToAgent};
 use crate::hosts::protocol::{self, Protocol};
-use crate::mapping::HostSlots;
+use crate::mapping::{HostSlots, WayThere};
 use crate::signals;
 
 /// Bytes that may come before the mark.
@@ -104,12 +103,12 @@ impl AgentConnection {
     ///
     /// # Errors
     /// If its command cannot be started.
-    pub fn start(host: &HostSlots, command: &[OsString]) -> io::Result<Self> {
+    pub fn start(host: &HostSlots, way: &WayThere) -> io::Result<Self> {
         let Reached {
             input,
             output,
             errors,
-        } = reach(host, command)?;
+        } = reach(host, way)?;
         let phase = Phase::Starting {
             input,
             output,

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use weft_sys::{descriptor, process, signal};
 
-use crate::mapping::HostSlots;
+use crate::mapping::{HostSlots, WayThere};
 use crate::signals::HANDLED;
 
 /// The streams of a command that was started; reading them does not wait.
@@ -27,12 +27,13 @@ pub struct Reached {
 ///
 /// # Errors
 /// If the command cannot be started.
-pub fn reach(host: &HostSlots, command: &[OsString]) -> io::Result<Reached> {
-    let us = std::env::current_exe()?;
+pub fn reach(host: &HostSlots, way: &WayThere) -> io::Result<Reached> {
     let mut command = if host.is_here() {
-        Command::new(us)
+        Command::new(std::env::current_exe()?)
     } else {
-        let (first, rest) = command
+        let weft = way.weft()?;
+        let (first, rest) = way
+            .command
             .split_first()
             .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "an empty command"))?;
         let mut reach = Command::new(first);
@@ -42,9 +43,9 @@ pub fn reach(host: &HostSlots, command: &[OsString]) -> io::Result<Reached> {
             .iter()
             .any(|name| first.as_bytes().ends_with(name));
         reach.arg(if shell {
-            quoted(us.as_os_str())
+            quoted(weft.as_os_str())
         } else {
-            us.into()
+            weft.into()
         });
         reach
     };

@@ -4,7 +4,7 @@
 //!   agents are started on hosts │ join │ have ranks that are there already ──► is_complete ──► over: the distribution stands
 //! ```
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,7 @@ use crate::hosts::message::{Hello, ToAgent};
 use crate::hosts::{token, way_in};
 use crate::job::outcome::Failure;
 use crate::job::rank_hosts::Event;
-use crate::mapping::{Allocation, HostSlots, distribute};
+use crate::mapping::{Allocation, HostSlots, WayThere, distribute};
 use crate::plan::Plan;
 
 /// How long the agents of ranks that are there already may take to come.
@@ -74,7 +74,7 @@ impl<'a> Gathering<'a> {
     pub fn start_agents(
         &mut self,
         hosts: &[HostSlots],
-        command: &[OsString],
+        way: &WayThere,
         agents: &mut Agents,
     ) -> Result<(), Failure> {
         let size = self.plan.ranks();
@@ -86,11 +86,11 @@ impl<'a> Gathering<'a> {
                 continue;
             }
             self.distribution.give_these(agents.count(), own);
-            let started = agents.start(host, command);
+            let started = agents.start(host, way);
             started.map_err(|error| Failure::HostLost {
                 host: host.name.clone(),
                 ranks: Vec::new(),
-                reason: error.to_string() + &to_try(host, command),
+                reason: error.to_string() + &to_try(host, way),
             })?;
         }
         Ok(())
@@ -247,9 +247,9 @@ impl<'a> Gathering<'a> {
     /// An agent is gone before it is over. What follows from that; `None` if that is nothing.
     pub fn lose(&mut self, agent: usize, host: String, mut reason: String) -> Option<Event> {
         match &self.plan.allocation {
-            Allocation::Started { hosts, command } => {
+            Allocation::Started { hosts, way } => {
                 let known = hosts.iter().find(|known| known.name == host);
-                reason += &known.map_or(String::new(), |host| to_try(host, command));
+                reason += &known.map_or(String::new(), |host| to_try(host, way));
                 Some(Event::HostLost {
                     host,
                     ranks: Vec::new(),
@@ -279,16 +279,20 @@ fn send_away(agent: usize, what: &str, agents: &mut Agents, events: &mut Vec<Eve
 }
 
 /// What shows, without a job, whether a host can be reached.
-fn to_try(host: &HostSlots, command: &[OsString]) -> String {
+fn to_try(host: &HostSlots, way: &WayThere) -> String {
     if host.is_here() {
         return String::new();
     }
-    let us = std::env::current_exe().unwrap_or_default();
-    let words: Vec<_> = command.iter().map(|word| word.to_string_lossy()).collect();
+    let weft = way.weft().unwrap_or_default();
+    let words: Vec<_> = way
+        .command
+        .iter()
+        .map(|word| word.to_string_lossy())
+        .collect();
     format!(
         "; this must work from here, and ask nothing: {} {} {} --version",
         words.join(" "),
         host.address(),
-        us.display()
+        weft.display()
     )
 }

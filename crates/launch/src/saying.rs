@@ -1,0 +1,54 @@
+//! Saying: what this program tells people, who may not be there to be told: a disk is full, a file may not grow, a reader is gone. That
+//! ends nobody, and a command that could not answer does not end well.
+
+use std::fmt::Display;
+use std::io::{self, ErrorKind, Write};
+
+use weft_sys::signal;
+
+/// Says a line on standard error. If that cannot be written, there is nowhere else.
+pub fn tell(line: impl Display) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Writes the answer of a command to standard output; answers its exit code.
+pub fn answer(text: impl Display) -> u8 {
+    code_of(write!(io::stdout().lock(), "{text}").and_then(|()| io::stdout().flush()))
+}
+
+fn code_of(written: io::Result<()>) -> u8 {
+    match written {
+        Ok(()) => 0,
+        // Who has closed a pipe wants no more.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => 0,
+        Err(error) => {
+            tell(format_args!(
+                "weft: standard output could not be written: {error}"
+            ));
+            1
+        }
+    }
+}
+
+/// A file that may not grow (`ulimit -f`) becomes an error of whoever writes to it, not the end of this process. What is started has it
+/// as it was, if it is started as [`HANDLED`](crate::signals::HANDLED) wants.
+pub fn outlive_full_files() {
+    // Without it we end where somebody else would.
+    let _ = signal::block(&[libc::SIGXFSZ]);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_that_cannot_be_written_is_no_success() {
+        for (written, code) in [
+            (Ok(()), 0),
+            (Err(ErrorKind::BrokenPipe.into()), 0),
+            (Err(ErrorKind::StorageFull.into()), 1),
+        ] {
+            assert_eq!(code_of(written), code);
+        }
+    }
+}

@@ -9,7 +9,7 @@ mod output;
 mod values;
 
 pub use output::OutputRequest;
-pub(crate) use values::hosts_in_text;
+pub(crate) use values::{hosts_in_text, on_deadlock};
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -27,9 +27,7 @@ use crate::profile::ProfileRequest;
 use cores::CoreOptions;
 use host_request::HostRequest;
 use values::list;
-use values::{
-    arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, ranks, seconds, variable,
-};
+use values::{arguments_of, distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
 
 /// What an option does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]

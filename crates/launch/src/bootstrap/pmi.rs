@@ -38,9 +38,11 @@ use weft_sys::{descriptor, process};
 use self::connection::Connection;
 use self::others::{Itself, Others, Store};
 use self::watch::Neighbour;
+use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
 use crate::job_request::{JobAnswer, JobRequest};
@@ -83,6 +85,7 @@ pub struct Pmi {
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
     later: Later,
+    deadlocks: DeadlockSearch,
 }
 
 /// A number that the launcher has set.
@@ -145,6 +148,7 @@ impl Pmi {
             memory,
             mut neighbours,
             later,
+            deadlocks,
         } = others::find_others(
             &mut connection,
             Itself {
@@ -152,6 +156,7 @@ impl Pmi {
                 size,
                 universe: size,
                 shares,
+                on_deadlock: deadlock_search::wish(variable)?,
                 launcher: SPOKEN,
             },
         )?;
@@ -168,6 +173,7 @@ impl Pmi {
             connection: Arc::new(Mutex::new(connection)),
             neighbours: Arc::new(neighbours),
             later,
+            deadlocks,
         }))
     }
 }
@@ -244,10 +250,29 @@ impl Launcher for Pmi {
         watch::begin(&self.neighbours, self.local_rank(), move |lost| {
             open(&connection).report_loss(lost);
         });
+        let connection = Arc::clone(&self.connection);
+        let neighbours = Arc::clone(&self.neighbours);
+        self.deadlocks.begin(move |code, _| {
+            // The others hear of it from the launcher, not as of a loss.
+            watch::part(&neighbours);
+            let _ = open(&connection).talk(|connection| connection.abort(code.into()));
+        });
+    }
+
+    fn inquires(&self) -> bool {
+        self.deadlocks.is_on()
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        // What others of its launcher do is not known here.
+        if self.later.adopted().is_none() {
+            self.deadlocks.answer(waits);
+        }
     }
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        self.deadlocks.end();
         self.later.end();
         // A failure here means that the launcher is gone, and us with it.
         let _ = open(&self.connection).talk(Connection::finalise);

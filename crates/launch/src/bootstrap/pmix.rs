@@ -19,9 +19,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
 
+use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::pmi;
@@ -70,6 +72,7 @@ pub struct Pmix {
     /// The other ranks of this host that this one tells its end, and some of which it watches.
     neighbours: Arc<Vec<Neighbour>>,
     later: Later,
+    deadlocks: DeadlockSearch,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
 }
@@ -206,6 +209,7 @@ impl Pmix {
             memory,
             mut neighbours,
             later,
+            deadlocks,
         } = find_others(
             &mut PmixStore(&client),
             Itself {
@@ -213,6 +217,7 @@ impl Pmix {
                 size,
                 universe: universe.max(size),
                 shares,
+                on_deadlock: deadlock_search::wish(variable)?,
                 launcher: SPOKEN,
             },
         )?;
@@ -229,6 +234,7 @@ impl Pmix {
             segment: Mutex::new(Some(memory)),
             neighbours: Arc::new(neighbours),
             later,
+            deadlocks,
             over: Arc::default(),
         })))
     }
@@ -315,10 +321,31 @@ impl Launcher for Pmix {
                 let _ = client.abort(1, lost);
             }
         });
+        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
+        let neighbours = Arc::clone(&self.neighbours);
+        self.deadlocks.begin(move |code, why| {
+            // The others hear of it from the launcher, not as of a loss.
+            watch::part(&neighbours);
+            if !*open(&over) {
+                let _ = client.abort(code.into(), why);
+            }
+        });
+    }
+
+    fn inquires(&self) -> bool {
+        self.deadlocks.is_on()
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        // What others of its launcher do is not known here.
+        if self.later.adopted().is_none() {
+            self.deadlocks.answer(waits);
+        }
     }
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        self.deadlocks.end();
         self.later.end();
         if !std::mem::replace(&mut *open(&self.over), true) {
             // A failure here means that the server is gone, and us with it.

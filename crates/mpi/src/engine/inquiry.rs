@@ -61,8 +61,9 @@ pub(super) struct Settings {
     threads: Option<ThreadsOfRank>,
 }
 
-/// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 5] = [
+/// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody.
+const PASSIVE: [&str; 6] = [
+    weft_sys::pmix::THREAD,
     "weft-progress",
     "weft-watch",
     "weft futures",

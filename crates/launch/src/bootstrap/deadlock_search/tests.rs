@@ -47,8 +47,8 @@ fn ranks(count: u32, on_deadlock: OnDeadlock) -> Vec<Rank> {
     (0..count).map(rank).collect()
 }
 
-/// A message from this rank, which a rank waits for. `activity`: how often it has gone on.
-fn waits_for(from: u32, inquiry: u32, activity: u64) -> RankWaits {
+/// A message from this rank is waited for.
+fn waits_for(from: u32, inquiry: u32) -> RankWaits {
     let message = Operation::Message {
         from: Some(from),
         tag: None,
@@ -61,7 +61,6 @@ fn waits_for(from: u32, inquiry: u32, activity: u64) -> RankWaits {
     };
     RankWaits {
         inquiry,
-        activity,
         waits: vec![wait],
         ..RankWaits::default()
     }
@@ -79,28 +78,28 @@ impl Rank {
         });
     }
 
-    /// Sleeps, and says when it is asked that it waits for a message of that rank, until it hears something.
-    fn sleep(&self, from: u32, until: &Receiver<()>) {
-        let mut answered = 0;
-        loop {
-            let ticket = self.bell.prepare();
-            let inquiry = self.bell.inquiry();
-            if until.try_recv().is_ok() {
-                return self.bell.cancel(ticket);
-            }
-            if inquiry != answered {
-                self.bell.cancel(ticket);
-                self.deadlocks.answer(&waits_for(from, inquiry, 1));
-                answered = inquiry;
-                continue;
-            }
-            self.bell.wait(ticket, None);
-        }
-    }
-
     fn searches(&self) -> bool {
         let member = self.deadlocks.0.as_ref().expect("it takes part");
         member.state().search.is_some()
+    }
+}
+
+/// Sleeps at the bell of a rank, and says when it is asked that it waits for a message of that rank, until it hears something.
+fn sleep(deadlocks: &DeadlockSearch, bell: &dyn Bell, from: u32, until: &Receiver<()>) {
+    let mut answered = 0;
+    loop {
+        let ticket = bell.prepare();
+        let inquiry = bell.inquiry();
+        if until.try_recv().is_ok() {
+            return bell.cancel(ticket);
+        }
+        if inquiry != answered {
+            bell.cancel(ticket);
+            deadlocks.answer(&waits_for(from, inquiry));
+            answered = inquiry;
+            continue;
+        }
+        bell.wait(ticket, None);
     }
 }
 
@@ -110,9 +109,12 @@ fn run<T>(ranks: &[Rank], sleepers: &[(usize, u32)], meanwhile: impl FnOnce() ->
         let mut ends = Vec::new();
         for (index, from) in sleepers {
             let (end, until) = channel();
-            let rank = &ranks[*index];
-            scope.spawn(move || rank.sleep(*from, &until));
-            ends.push((end, &rank.bell));
+            let Rank {
+                deadlocks, bell, ..
+            } = &ranks[*index];
+            let (deadlocks, woken) = (deadlocks.clone(), Arc::clone(bell));
+            scope.spawn(move || sleep(&deadlocks, &*woken, *from, &until));
+            ends.push((end, bell));
         }
         let result = meanwhile();
         for (end, bell) in ends {

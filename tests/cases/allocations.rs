@@ -313,17 +313,10 @@ fn started_by_srun_over_pmix() {
     }
 }
 
-/// Open MPI, whose launcher is that of PRRTE under another name; says so if it is not there.
+/// Open MPI, if it is there.
 fn open_mpi() -> Option<PathBuf> {
     let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from);
-    let prefix = target.join("peers/openmpi");
-    if prefix.join("bin/prterun").exists() {
-        return Some(prefix);
-    }
-    let missing = prefix.display();
-    println!("skipped: there is no Open MPI in {missing} (cargo xtask peers --only openmpi)");
-    None
+    network::open_mpi(&target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from))
 }
 
 /// A launcher of Open MPI on some hosts of a network, two slots on each. It reaches them by daemons of its own.

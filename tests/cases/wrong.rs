@@ -19,6 +19,8 @@
 //! ends with code 0 and nothing on standard error.
 #![allow(missing_docs)]
 
+#[path = "deadlocks_by_others.rs"]
+mod deadlocks_by_others;
 #[path = "deadlocks_over_hosts.rs"]
 mod deadlocks_over_hosts;
 #[path = "../launch/network.rs"]

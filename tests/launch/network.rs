@@ -33,6 +33,17 @@ pub fn hydra(target: &Path) -> Option<PathBuf> {
     None
 }
 
+/// Open MPI, whose launcher is that of PRRTE under another name, where `cargo xtask peers` puts it; says so if it is not there.
+pub fn open_mpi(target: &Path) -> Option<PathBuf> {
+    let prefix = target.join("peers/openmpi");
+    if prefix.join("bin/prterun").exists() {
+        return Some(prefix);
+    }
+    let missing = prefix.display();
+    println!("skipped: there is no Open MPI in {missing} (cargo xtask peers --only openmpi)");
+    None
+}
+
 /// By which Hydra reaches a host: the namespace of that name.
 const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
 /// … where the system has that name as well.

@@ -8,8 +8,8 @@
  *   awaits   it goes on without MPI until the others have finalised, which a file shows
  *   met      they have exchanged messages with it before, over a communicator of their sessions; then as awaits
  *   alone    all use sessions only, and it ends its own when the others have, which a file shows
- *   wanted   rank 0 waits for a message of it, which never comes
- *   missed   the same, and it has ended before rank 0 initialises
+ *   wanted   the lowest other rank waits for a message of it, which never comes
+ *   missed   the same, and it has ended before that one initialises
  * A second argument names the file. */
 #include <mpi.h>
 #include <stdio.h>
@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "early", *file = argc > 2 ? argv[2] : NULL;
 	const char *number = rank_by_launcher(), *who = getenv("WHO");
-	const int is_beside = number && atoi(number) == (who ? atoi(who) : 1);
+	const int beside = who ? atoi(who) : 1, is_beside = number && atoi(number) == beside;
 	const int awaits = strcmp(what, "awaits") == 0 || strcmp(what, "met") == 0, alone = strcmp(what, "alone") == 0;
 	const int meets = strcmp(what, "meets") == 0 || strcmp(what, "met") == 0;
 	if (is_beside) {
@@ -113,8 +113,8 @@ int main(int argc, char **argv)
 		session(1, NULL);
 	int rank, value;
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-	if ((missed || strcmp(what, "wanted") == 0) && rank == 0)
-		MPI_Recv(&value, 1, MPI_INT, 1, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+	if ((missed || strcmp(what, "wanted") == 0) && rank == (beside == 0))
+		MPI_Recv(&value, 1, MPI_INT, beside, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 	MPI_Finalize();
 	show(file);
 	puts("finalised");

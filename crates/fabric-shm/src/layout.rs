@@ -53,7 +53,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 9;
+pub(crate) const VERSION: u32 = 10;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -190,6 +190,8 @@ pub(crate) struct Identity {
     pub aloof: AtomicU32,
     /// How often its process has slept [elsewhere](crate::SleepElsewhere).
     pub sleeps: AtomicU32,
+    /// Not 0: its process has ended with MPI, where only the others of the host can see that. SYNC rank.finished.
+    pub finished: AtomicU32,
 }
 
 /// One grant of a rank, see `portal/grants.rs`.

@@ -77,6 +77,35 @@ impl Watch {
         ProcessState::from_number(state.load(Ordering::Acquire))
     }
 
+    /// Says whether a rank has ended with MPI, as it knows itself: for a job whose launcher tells nobody. It may begin anew.
+    pub fn note_finished(&self, rank: u32, finished: bool) {
+        if rank < self.ranks() {
+            let word = &self.segment.identity(self.segment.slot_of(rank)).finished;
+            // SYNC rank.finished: what it has sent comes before.
+            word.store(u32::from(finished), Ordering::Release);
+        }
+    }
+
+    /// Whether a rank has [said](Self::note_finished) that it has ended with MPI.
+    #[must_use]
+    pub fn has_finished(&self, rank: u32) -> bool {
+        let word = |slot| &self.segment.identity(slot).finished;
+        // SYNC rank.finished.
+        rank < self.ranks() && word(self.segment.slot_of(rank)).load(Ordering::Acquire) != 0
+    }
+
+    /// Whether the end of a rank's process was [told](Self::tell_of_end).
+    #[must_use]
+    pub fn has_ended(&self, rank: u32) -> bool {
+        rank < self.ranks() && self.segment.is_dead(self.segment.slot_of(rank))
+    }
+
+    /// Whether any process is there that the job did not start with.
+    #[must_use]
+    pub fn has_grown(&self) -> bool {
+        self.present().any(|slot| slot >= self.segment.ranks())
+    }
+
     /// The process id of a rank as it sees it itself, once it has attached.
     #[must_use]
     pub fn process(&self, rank: u32) -> Option<u32> {
@@ -307,6 +336,11 @@ mod tests {
         assert_eq!(watch.first_abort(), None);
         let two = attach(2).expect("joins");
         assert_eq!(watch.awake(), 2);
+        assert!(!watch.has_grown() && !watch.has_finished(2));
+        watch.note_finished(2, true);
+        assert!(watch.has_finished(2) && !watch.has_ended(2));
+        watch.note_finished(2, false);
+        assert!(!watch.has_finished(2) && !watch.has_finished(9));
         two.abort(-3);
         one.abort(4);
         assert_eq!(watch.first_abort(), Some(Abort { rank: 2, code: -3 }));

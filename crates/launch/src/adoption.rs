@@ -140,11 +140,6 @@ impl Adoption {
     }
 }
 
-/// What another rank shows that comes to the launcher.
-pub fn shown_by(rank: u32, key: &Key) -> Vec<u8> {
-    [key.as_bytes(), &rank.to_le_bytes()[..]].concat()
-}
-
 /// A process that was not started by its launcher.
 #[derive(Debug)]
 pub struct AdoptedProcess {

@@ -16,7 +16,7 @@
 //!
 //! Under a launcher that speaks PMI version 1 or PMIx the ranks do among themselves what that launcher does not:
 //! [`pmi`], [`pmix`]. Later processes are started there by a launcher of ours that [adopts](adopted) the ranks, on several hosts after
-//! [calls] between them. Nobody's
+//! [calls] between them. Deadlocks are [searched for](deadlock_search) by one of the ranks. Nobody's
 //! variables: a job of one. Variables of a launcher that is not understood: an error
 //! that names it, never many copies of rank 0.
 //!
@@ -30,9 +30,11 @@ mod adopted;
 mod builtin;
 mod calls;
 mod control_socket;
+mod deadlock_search;
 mod environment;
 mod foreign;
 mod hosts;
+pub(crate) mod key_listener;
 mod later;
 pub mod pmi;
 mod pmix;
@@ -160,12 +162,12 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Whether the launcher may inquire what this process waits for.
+    /// Whether somebody may inquire what this process waits for: the launcher, or another rank for it.
     fn inquires(&self) -> bool {
         false
     }
 
-    /// Tells the launcher what this process waits for, as its inquiry has asked. Launchers that ask nothing hear nothing.
+    /// Tells whoever has inquired what this process waits for.
     fn waits(&self, waits: &RankWaits) {
         let _ = waits;
     }

@@ -30,6 +30,8 @@ pub const LONGEST: usize = 3 * VALUE_LIMIT;
 pub const ANSWER: usize = 64 << 10;
 /// Longest part of the hosts of many ranks, in bytes; the next one is asked for.
 const PART: usize = 32 << 10;
+/// Most bytes of what a rank tells of its waits.
+const LONGEST_WAITS: usize = 256 << 10;
 /// Longest text of an abort, so much of it is kept.
 const TEXT: usize = 4096;
 
@@ -101,6 +103,25 @@ pub enum Message {
         /// The next bytes of it.
         piece: Vec<u8>,
     },
+}
+
+/// What a rank tells of its waits, as far as its pieces have come.
+#[derive(Debug, Default)]
+pub struct WaitsInPieces {
+    bytes: Vec<u8>,
+}
+
+impl WaitsInPieces {
+    /// The next piece. All of it with the last one; what is too long is forgotten.
+    pub fn take(&mut self, last: bool, piece: &[u8]) -> Option<RankWaits> {
+        if self.bytes.len() + piece.len() <= LONGEST_WAITS {
+            self.bytes.extend_from_slice(piece);
+        }
+        if !last {
+            return None;
+        }
+        message::decode(&std::mem::take(&mut self.bytes))
+    }
 }
 
 /// What a launcher answers.

@@ -31,7 +31,7 @@
 //! | `inspection` | what is shown to who looks at the running job |
 //! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
 
-mod deadlock;
+pub mod deadlock;
 mod foreign_libraries;
 mod frontend;
 mod inspection;

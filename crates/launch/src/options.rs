@@ -11,7 +11,7 @@ mod values;
 
 pub use command_line::{CommandLine, Inherit, Input, OnDeadlock, OnDeath, ProgramLine};
 pub use output::OutputRequest;
-pub(crate) use values::hosts_in_text;
+pub(crate) use values::{hosts_in_text, on_deadlock};
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -26,9 +26,7 @@ use crate::fabric::{NetworkChoice, POSSIBLE};
 use cores::CoreOptions;
 use host_request::HostRequest;
 use values::list;
-use values::{
-    arguments_of, distance, hosts_in, hosts_of, on_deadlock, on_death, ranks, seconds, variable,
-};
+use values::{arguments_of, distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
 
 /// What an option does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]

@@ -11,6 +11,8 @@
 
 use std::fs;
 
+use crate::process;
+
 /// Bits of a futex operation.
 const OPERATION: u64 = 0x7f;
 const PRIVATE: u64 = 128;
@@ -70,6 +72,41 @@ impl IdleThreads {
         };
         is_own.then(|| switches(&status)).flatten()
     }
+}
+
+/// Runs something that starts threads, and gives them this name, of at most 15 bytes: so they are known to be none of the program's. If
+/// another thread has run meanwhile, which may have started some too, none is named.
+pub fn naming_started<T>(name: &str, body: impl FnOnce() -> T) -> T {
+    let before = others_at_rest();
+    let answer = body();
+    let Some(before) = before else {
+        return answer;
+    };
+    let mut idle = IdleThreads::look();
+    let mut known = before.iter();
+    if known.all(|(id, switches)| idle.switches(*id) == Some(*switches)) {
+        for id in others() {
+            if before.iter().all(|(known, _)| *known != id) {
+                // Without its name it counts, which accuses nobody.
+                let _ = fs::write(format!("/proc/self/task/{id}/comm"), name);
+            }
+        }
+    }
+    answer
+}
+
+/// The threads of this process but the calling one.
+fn others() -> Vec<u32> {
+    let all = process::threads().unwrap_or_default().into_iter();
+    let me = process::thread_id();
+    all.map(|(id, _)| id).filter(|id| *id != me).collect()
+}
+
+/// … with how often each was switched out, if all of them are idle.
+fn others_at_rest() -> Option<Vec<(u32, u64)>> {
+    let mut idle = IdleThreads::look();
+    let others = others().into_iter();
+    others.map(|id| Some((id, idle.switches(id)?))).collect()
 }
 
 /// A futex that a thread waits for without a limit.

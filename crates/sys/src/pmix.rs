@@ -21,11 +21,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
 
-use crate::signal;
+use crate::{idle_threads, signal};
 
 /// The library's name, under which versions 2 to 5 are compatible.
 pub const LIBRARY: &str = "libpmix.so.2";
 
+/// How the thread is called that the library starts, if it can be told from those of the program.
+pub const THREAD: &str = "weft-pmix";
 /// Longest name of a value, in bytes, without the zero at its end.
 const LONGEST_KEY: usize = 511;
 /// Stands for the job, in the place of a rank.
@@ -255,6 +257,10 @@ impl Library {
     /// # Errors
     /// If there is none, or it refuses.
     pub fn begin(self) -> io::Result<Client> {
+        idle_threads::naming_started(THREAD, || self.connect())
+    }
+
+    fn connect(self) -> io::Result<Client> {
         let mut process = Process {
             namespace: [0; 256],
             rank: 0,

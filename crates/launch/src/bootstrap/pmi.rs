@@ -38,9 +38,11 @@ use weft_sys::{descriptor, process};
 use self::connection::Connection;
 use self::others::{Itself, Others, Store};
 use self::watch::Neighbour;
+use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::{BootstrapError, Launcher, NAME_LIMIT, VALUE_LIMIT};
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
 use crate::job_request::{JobAnswer, JobRequest};
@@ -87,6 +89,7 @@ pub struct Pmi {
     /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
     watch_begun: Once,
     later: Later,
+    deadlocks: DeadlockSearch,
 }
 
 /// A number that the launcher has set.
@@ -149,6 +152,7 @@ impl Pmi {
             memory,
             mut neighbours,
             later,
+            deadlocks,
         } = others::find_others(
             &mut connection,
             Itself {
@@ -156,6 +160,7 @@ impl Pmi {
                 size,
                 universe: size,
                 shares,
+                on_deadlock: deadlock_search::wish(variable)?,
                 launcher: SPOKEN,
             },
         )?;
@@ -174,6 +179,7 @@ impl Pmi {
             watches,
             watch_begun: Once::new(),
             later,
+            deadlocks,
         }))
     }
 }
@@ -251,10 +257,29 @@ impl Launcher for Pmi {
         drop(connection);
         self.watch_begun
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
+        let connection = Arc::clone(&self.connection);
+        let neighbours = Arc::clone(&self.neighbours);
+        self.deadlocks.begin(move |code, _| {
+            // The others hear of it from the launcher, not as of a loss.
+            watch::part(&neighbours);
+            let _ = open(&connection).talk(|connection| connection.abort(code.into()));
+        });
+    }
+
+    fn inquires(&self) -> bool {
+        self.deadlocks.is_on()
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        // What others of its launcher do is not known here.
+        if self.later.adopted().is_none() {
+            self.deadlocks.answer(waits);
+        }
     }
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        self.deadlocks.end();
         self.later.end();
         // A failure here means that the launcher is gone, and us with it.
         let _ = open(&self.connection).talk(Connection::finalise);

@@ -19,9 +19,11 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 
+use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
 
+use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
 use super::pmi;
@@ -74,6 +76,7 @@ pub struct Pmix {
     /// The watch has begun: each beginning of MPI is told, that of the world and those of sessions, and a goodbye is heard once.
     watch_begun: Once,
     later: Later,
+    deadlocks: DeadlockSearch,
     /// MPI was finalised, and the server told so: nothing can be asked any more.
     over: Arc<Mutex<bool>>,
 }
@@ -210,6 +213,7 @@ impl Pmix {
             memory,
             mut neighbours,
             later,
+            deadlocks,
         } = find_others(
             &mut PmixStore(&client),
             Itself {
@@ -217,6 +221,7 @@ impl Pmix {
                 size,
                 universe: universe.max(size),
                 shares,
+                on_deadlock: deadlock_search::wish(variable)?,
                 launcher: SPOKEN,
             },
         )?;
@@ -235,6 +240,7 @@ impl Pmix {
             watches,
             watch_begun: Once::new(),
             later,
+            deadlocks,
             over: Arc::default(),
         })))
     }
@@ -325,10 +331,31 @@ impl Launcher for Pmix {
         self.later.begin(get, self.watches.then(|| end_job.clone()));
         self.watch_begun
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
+        let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
+        let neighbours = Arc::clone(&self.neighbours);
+        self.deadlocks.begin(move |code, why| {
+            // The others hear of it from the launcher, not as of a loss.
+            watch::part(&neighbours);
+            if !*open(&over) {
+                let _ = client.abort(code.into(), why);
+            }
+        });
+    }
+
+    fn inquires(&self) -> bool {
+        self.deadlocks.is_on()
+    }
+
+    fn waits(&self, waits: &RankWaits) {
+        // What others of its launcher do is not known here.
+        if self.later.adopted().is_none() {
+            self.deadlocks.answer(waits);
+        }
     }
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
+        self.deadlocks.end();
         self.later.end();
         if !std::mem::replace(&mut *open(&self.over), true) {
             // A failure here means that the server is gone, and us with it.

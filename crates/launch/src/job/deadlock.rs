@@ -13,6 +13,9 @@
 //! Why two alike answers of all are a proof, and what is counted where they talk over a network, stands in
 //! [`weft_mpi::waits`].
 //!
+//! Who looks is `mpiexec`, or one of the ranks where another launcher has started them
+//! ([`deadlock_search`](crate::bootstrap)).
+//!
 //! Ranks that have finalised MPI cannot send any more, and are not asked. One that has not initialised it may still come: then
 //! nobody is accused.
 //!
@@ -74,10 +77,7 @@ impl WatchedRanks for &RankProcesses {
 pub fn report(found: &Standstill, stopped: Option<&[String]>) -> Vec<Event> {
     let mut lines = found.lines();
     if let Some(processes) = stopped {
-        lines.push(format!(
-            "  the processes are stopped (--on-deadlock=stop) and stay until this job is ended: {}",
-            processes.join(", ")
-        ));
+        lines.push(stays("--on-deadlock=stop", processes));
         return vec![Event::Note(lines.join("\n"))];
     }
     let summary = found.summary();
@@ -85,6 +85,29 @@ pub fn report(found: &Standstill, stopped: Option<&[String]>) -> Vec<Event> {
         Event::Note(lines.join("\n")),
         Event::Failed(Failure::Deadlock { summary }),
     ]
+}
+
+/// The same, told by the ranks themselves where nobody of ours has started them: all of it, and with what exit code so many ranks end.
+/// `stopped`: as for [`report`], and by what that was asked for.
+pub fn told_by_ranks(
+    found: &Standstill,
+    ranks: usize,
+    stopped: Option<(&str, &[String])>,
+) -> (String, u8) {
+    let mut lines = found.lines();
+    let summary = found.summary();
+    let failure = Failure::Deadlock { summary };
+    lines.push(match stopped {
+        Some((by, processes)) => stays(by, processes),
+        None => failure.line("", ranks),
+    });
+    (format!("weft: {}\n", lines.join("\n")), failure.code())
+}
+
+/// That the processes were stopped, as was asked for.
+fn stays(by: &str, processes: &[String]) -> String {
+    let processes = processes.join(", ");
+    format!("  the processes are stopped ({by}) and stay until this job is ended: {processes}")
 }
 
 /// What the watch has come to.

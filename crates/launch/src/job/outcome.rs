@@ -151,7 +151,7 @@ pub enum Progress {
 
 impl Failure {
     /// The exit code of the launcher.
-    fn code(&self) -> u8 {
+    pub fn code(&self) -> u8 {
         match self {
             Self::Ended { status, .. } => exit_status::code(*status),
             Self::NotFinalised { .. }

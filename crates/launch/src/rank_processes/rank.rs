@@ -20,7 +20,7 @@ use weft_sys::{descriptor, passing};
 use super::pmi;
 use super::spawn::RankNumbers;
 use crate::adoption::AdoptedProcess;
-use crate::control::{ANSWER, Answer, LONGEST, Message, Told};
+use crate::control::{ANSWER, Answer, LONGEST, Message, Told, WaitsInPieces};
 use crate::hosts::message::decode;
 use crate::job_request::{JobRequest, LONGEST_REQUEST};
 
@@ -28,8 +28,6 @@ use crate::job_request::{JobRequest, LONGEST_REQUEST};
 pub const AT_ONCE: usize = 64;
 /// … of one that has ended: more than its socket holds.
 const LAST: usize = 4096;
-/// Most bytes of what a rank tells of its waits.
-const LONGEST_WAITS: usize = 256 << 10;
 
 /// A rank whose process runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,7 +91,7 @@ pub struct Rank {
     /// A request of which the last piece has not come.
     request: Vec<u8>,
     /// … and what it waits for.
-    waits: Vec<u8>,
+    waits: WaitsInPieces,
 }
 
 impl Rank {
@@ -130,7 +128,7 @@ impl Rank {
             cleared: false,
             pmi: None,
             request: Vec::new(),
-            waits: Vec::new(),
+            waits: WaitsInPieces::default(),
         }
     }
 
@@ -315,15 +313,9 @@ impl Rank {
         messages
     }
 
-    /// A piece of what it waits for, which is complete with the last one; what is too long is forgotten.
+    /// A piece of what it waits for.
     pub fn take_waits(&mut self, last: bool, piece: &[u8]) -> Option<RankWaits> {
-        if self.waits.len() + piece.len() <= LONGEST_WAITS {
-            self.waits.extend_from_slice(piece);
-        }
-        if !last {
-            return None;
-        }
-        decode(&std::mem::take(&mut self.waits))
+        self.waits.take(last, piece)
     }
 
     /// A piece of what it asks of the job. `None`: more pieces are to come.

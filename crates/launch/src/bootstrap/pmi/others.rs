@@ -8,17 +8,22 @@ use std::os::unix::fs::MetadataExt;
 
 use weft_fabric_shm::JobSize;
 use weft_secure::Key;
-use weft_sys::descriptor;
+use weft_sys::{descriptor, process};
 
 use super::share;
 use super::watch::Neighbour;
 use crate::bootstrap::adopted::Meeting;
 use crate::bootstrap::calls::{self, CalledHosts};
+use crate::bootstrap::deadlock_search::{DeadlockSearch, HostRanks};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
 use crate::bootstrap::later::{self, Later, LaterRoom};
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
 use crate::hosts::way_in;
+use crate::options::OnDeadlock;
 use crate::{plan, segment};
+
+/// What ids of processes mean where that cannot be found out.
+const UNKNOWN: u64 = 0;
 
 /// What a launcher keeps for its ranks, and how they wait for each other.
 pub trait Store {
@@ -42,6 +47,7 @@ pub struct Others {
     pub memory: OwnedFd,
     pub neighbours: Vec<Neighbour>,
     pub later: Later,
+    pub deadlocks: DeadlockSearch,
 }
 
 /// What a rank knows of itself.
@@ -53,6 +59,8 @@ pub struct Itself {
     pub universe: u32,
     /// Ranks of one host talk through their memory.
     pub shares: bool,
+    /// What becomes of a job that is in a deadlock.
+    pub on_deadlock: OnDeadlock,
     /// What has started it, for people.
     pub launcher: &'static str,
 }
@@ -63,7 +71,12 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());
     let listener = share::SegmentListener::open().map_err(system)?;
     let here = identity_of_this_host()?;
-    let card = format!("{here} {} {}", listener.name(), name_of_this_host());
+    let card = format!(
+        "{here} {} {} {}",
+        listener.name(),
+        name_of_this_host(),
+        process::id_namespace().unwrap_or(UNKNOWN)
+    );
     connection.put(rank, "card", card.as_bytes())?;
     let mut key = None;
     if rank == 0 {
@@ -82,19 +95,25 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
     };
     let mut cards = Vec::new();
     let mut listeners = Vec::new();
+    let mut id_namespaces = Vec::new();
     for other in 0..size {
         let found = connection
             .get(other, "card")?
             .ok_or_else(|| missing(other))?;
         let found = String::from_utf8_lossy(&found).into_owned();
         let mut words = found.split(' ').map(str::to_owned);
-        let (Some(identity), Some(listener), Some(name), None) =
-            (words.next(), words.next(), words.next(), words.next())
-        else {
+        let (Some(identity), Some(listener), Some(name), Some(ids), None) = (
+            words.next(),
+            words.next(),
+            words.next(),
+            words.next().and_then(|ids| ids.parse::<u64>().ok()),
+            words.next(),
+        ) else {
             return Err(missing(other));
         };
         cards.push((identity, name));
         listeners.push(listener);
+        id_namespaces.push(ids);
     }
     let hosts = HostMap::group(cards);
     let lowest = hosts.ranks_of(hosts.host(rank)).next().unwrap_or(rank);
@@ -125,6 +144,21 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
         (common, vec![Neighbour::new(lowest, socket)])
     };
     let [memory, ends, living] = common;
+    // All are asked, and of each it is known whether its process has ended.
+    let same_ids = |ids: &u64| *ids != UNKNOWN && *ids == id_namespaces[0];
+    let deadlocks = match hosts.count() == 1 && id_namespaces.iter().all(same_ids) {
+        true => DeadlockSearch::among(
+            HostRanks {
+                ranks: (0..size).collect(),
+                local: rank,
+                name: format!("{}-deadlocks", listeners[lowest as usize]),
+                key: key.clone(),
+                on_deadlock: itself.on_deadlock,
+            },
+            memory.try_clone().map_err(system)?,
+        ),
+        false => DeadlockSearch::default(),
+    };
     let later = match may_grow {
         Err(why) => Later::refused(why),
         Ok(room) => {
@@ -159,6 +193,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
         memory,
         neighbours,
         later,
+        deadlocks,
     })
 }
 

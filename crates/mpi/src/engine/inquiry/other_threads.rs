@@ -15,8 +15,9 @@ use super::PLACES;
 /// Who knows the threads of this rank, where a process has several ranks.
 pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
 
-/// Names of threads that do nothing but make progress, or wake who does.
-const PASSIVE: [&str; 5] = [
+/// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody.
+const PASSIVE: [&str; 6] = [
+    weft_sys::pmix::THREAD,
     "weft-progress",
     "weft-watch",
     "weft futures",

@@ -1,0 +1,259 @@
+//! Deadlock search among ranks that another launcher has started on this host: one of them asks all, as `mpiexec` does, and by the same
+//! [watch](crate::job::deadlock).
+//!
+//! ```text
+//!   lowest rank    Searcher, a thread ── looks at the memory, inquires ──► all that sleep
+//!                     ▲ an abstract name                                   │
+//!                     └── the key, a rank, what it waits for ──────────────┘   over a connection of each, kept
+//!
+//!   it ends with MPI: closes the name, inquires ──► whoever sleeps answers, finds nobody there, and searches from now on
+//! ```
+//!
+//! Who searches is decided by the name, which is bound once. The answer to an inquiry is what has the next one begin: it comes from
+//! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
+//! ended stands in the memory, so that the next one knows it too.
+//!
+//! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
+//! be connected with processes that are not asked here.
+//!
+//! | file | what |
+//! |---|---|
+//! | `searcher` | the thread: who comes, what they say, what is told in the end |
+//! | `host_ranks` | the ranks as the memory shows them |
+
+mod host_ranks;
+mod searcher;
+
+use std::fmt;
+use std::io::{self, ErrorKind};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use weft_fabric_shm::Watch;
+use weft_mpi::waits::RankWaits;
+use weft_secure::Key;
+use weft_sys::{passing, poll};
+
+use self::searcher::Search;
+use super::abstract_socket;
+use super::adopted::AGAIN;
+use super::key_listener::shown_by;
+use super::{BootstrapError, runs_as_us};
+use crate::control::Message;
+use crate::options::{OnDeadlock, on_deadlock};
+use crate::segment;
+
+/// The variable that says what becomes of a job in a deadlock, as `mpiexec --on-deadlock` does.
+pub const VARIABLE: &str = "WEFT_ON_DEADLOCK";
+/// How often it is tried to find who searches while somebody is about to.
+const TRIES: u32 = 200;
+/// How long an answer may take to leave: who searches may be stopped.
+const LEAVE: Duration = Duration::from_secs(1);
+
+/// Has the launcher end the job with this code, because of what the text says.
+type EndJob = dyn Fn(u8, &str) + Send + Sync;
+
+/// What a rank does for the search: it answers, and it may be the one who searches. See the [module page](self).
+#[derive(Clone, Debug, Default)]
+pub struct DeadlockSearch(Option<Arc<Member>>);
+
+/// The ranks of a host, and which of them this is.
+#[derive(Debug)]
+pub struct HostRanks {
+    /// Their numbers in the job, by local rank.
+    pub ranks: Vec<u32>,
+    /// This one's local rank.
+    pub local: u32,
+    /// The abstract name at which who searches is found.
+    pub name: String,
+    /// What the ranks show there.
+    pub key: Key,
+    /// What becomes of the job.
+    pub on_deadlock: OnDeadlock,
+}
+
+/// A rank that takes part.
+struct Member {
+    host: HostRanks,
+    memory: OwnedFd,
+    /// A view of the memory, once it is needed; `None` if it cannot be had.
+    watch: OnceLock<Option<Watch>>,
+    end_job: OnceLock<Box<EndJob>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// It has begun with MPI before.
+    has_begun: bool,
+    /// It has ended with MPI since.
+    has_finished: bool,
+    /// The way to who searches, if it has answered.
+    way: Option<OwnedFd>,
+    /// It searches itself.
+    search: Option<Search>,
+}
+
+/// What the environment asks for.
+///
+/// # Errors
+/// If that is nothing that is known.
+pub fn wish(variable: &dyn Fn(&str) -> Option<String>) -> Result<OnDeadlock, BootstrapError> {
+    match variable(VARIABLE).filter(|text| !text.is_empty()) {
+        None => Ok(OnDeadlock::End),
+        Some(text) => on_deadlock(VARIABLE, text.as_ref()).map_err(BootstrapError::new),
+    }
+}
+
+impl DeadlockSearch {
+    /// Among these ranks, which are all of the job, in this memory; unless nobody is to find out.
+    pub fn among(host: HostRanks, memory: OwnedFd) -> Self {
+        if host.on_deadlock == OnDeadlock::Ignore {
+            return Self::default();
+        }
+        Self(Some(Arc::new(Member {
+            host,
+            memory,
+            watch: OnceLock::new(),
+            end_job: OnceLock::new(),
+            state: Mutex::default(),
+        })))
+    }
+
+    /// Whether this rank takes part.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// This rank begins with MPI. `end_job` has the launcher end the job with a code, because of what a text says.
+    pub fn begin(&self, end_job: impl Fn(u8, &str) + Send + Sync + 'static) {
+        let Some(member) = &self.0 else {
+            return;
+        };
+        let _ = member.end_job.set(Box::new(end_job));
+        let mut state = member.state();
+        if std::mem::take(&mut state.has_finished) {
+            member.note_finished(false);
+        }
+        let is_first = !std::mem::replace(&mut state.has_begun, true);
+        if is_first && member.host.local == 0 {
+            // Without a thread nobody searches.
+            let _ = Member::search(member, &mut state);
+        }
+    }
+
+    /// This rank waits for this, as it was asked. It searches itself from now on if nobody does.
+    pub fn answer(&self, waits: &RankWaits) {
+        let Some(member) = &self.0 else {
+            return;
+        };
+        let mut state = member.state();
+        for _ in 0..TRIES {
+            if let Some(way) = &state.way {
+                if tell(way, waits).is_ok() {
+                    return;
+                }
+                state.way = None;
+            }
+            match member.find() {
+                Ok(Some(way)) => state.way = Some(way),
+                Ok(None) => match Member::search(member, &mut state) {
+                    Ok(()) => {}
+                    Err(error) if error.raw_os_error() == Some(Errno::ADDRINUSE.raw_os_error()) => {
+                        // Another one is about to.
+                        let _ = poll::wait(&mut [], Some(AGAIN));
+                    }
+                    Err(_) => return,
+                },
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// This rank ends with MPI. Another one goes on with the search.
+    pub fn end(&self) {
+        let Some(member) = &self.0 else {
+            return;
+        };
+        let mut state = member.state();
+        if std::mem::replace(&mut state.has_finished, true) {
+            return;
+        }
+        member.note_finished(true);
+        state.way = None;
+        if let Some(search) = state.search.take() {
+            search.end();
+            if let Some(watch) = member.watch() {
+                watch.inquire(false);
+            }
+        }
+    }
+}
+
+impl Member {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self) -> Option<&Watch> {
+        let open = || {
+            let memory = self.memory.try_clone().ok()?;
+            segment::adopt(memory).ok().map(|segment| segment.watch)
+        };
+        self.watch.get_or_init(open).as_ref()
+    }
+
+    fn note_finished(&self, finished: bool) {
+        if let Some(watch) = self.watch() {
+            watch.note_finished(self.host.local, finished);
+        }
+    }
+
+    /// This rank searches from now on.
+    fn search(member: &Arc<Self>, state: &mut State) -> io::Result<()> {
+        let watch = member.watch().ok_or(ErrorKind::Unsupported)?;
+        let listener = abstract_socket::listen(&member.host.name)?;
+        state.search = Some(Search::begin(Arc::clone(member), watch.clone(), listener)?);
+        Ok(())
+    }
+
+    /// The way to who searches. `None`: nobody does.
+    fn find(&self) -> io::Result<Option<OwnedFd>> {
+        let way = match abstract_socket::connect(&self.host.name) {
+            Ok(way) => way,
+            Err(Errno::CONNREFUSED) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        if !runs_as_us(&way) {
+            return Err(ErrorKind::PermissionDenied.into());
+        }
+        set_socket_timeout(&way, Timeout::Send, Some(LEAVE))?;
+        let rank = self.host.ranks[self.host.local as usize];
+        passing::send(&way, &shown_by(rank, &self.host.key), &[])?;
+        Ok(Some(way))
+    }
+
+    fn end_job(&self, code: u8, text: &str) {
+        if let Some(end) = self.end_job.get() {
+            end(code, text);
+        }
+    }
+}
+
+/// Tells who searches what this rank waits for.
+fn tell(way: &impl AsFd, waits: &RankWaits) -> io::Result<()> {
+    let mut pieces = Message::waits(waits).into_iter();
+    pieces.try_for_each(|piece| piece.send(way))
+}
+
+impl fmt::Debug for Member {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_tuple("Member").field(&self.host).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

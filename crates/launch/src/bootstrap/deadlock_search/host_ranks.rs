@@ -1,0 +1,76 @@
+//! Ranks of a host as the memory that they share shows them to one of them.
+
+use std::time::Duration;
+
+use rustix::io::Errno;
+use weft_fabric_shm::{ProcessState, Watch};
+use weft_sys::error::errno;
+use weft_sys::process::ProcessHandle;
+
+use crate::job::deadlock::WatchedRanks;
+use crate::rank_processes::RunningRank;
+
+/// All ranks of a job, which are on this host.
+pub struct WatchedHost {
+    watch: Watch,
+    /// Their numbers in the job, by local rank.
+    ranks: Vec<u32>,
+}
+
+impl WatchedHost {
+    /// These ranks, in this memory.
+    pub fn new(watch: Watch, ranks: Vec<u32>) -> Self {
+        Self { watch, ranks }
+    }
+
+    fn locals(&self) -> impl Iterator<Item = (u32, u32)> {
+        (0..).zip(self.ranks.iter().copied())
+    }
+
+    /// Tells the others of those that have ended with MPI and whose processes are gone: they are at rest.
+    ///
+    /// That they have ended with MPI is not enough: a session may follow.
+    pub fn note_ends(&self) {
+        for (local, _) in self.locals() {
+            let is_over = self.watch.has_finished(local) && !self.watch.has_ended(local);
+            if is_over && self.watch.process(local).is_some_and(is_gone) {
+                self.watch.tell_of_end(local, 0, true);
+            }
+        }
+    }
+}
+
+/// Whether a process has ended. Where the kernel does not tell, none has.
+fn is_gone(process: u32) -> bool {
+    match ProcessHandle::open(process) {
+        Ok(handle) => handle.wait_end(Some(Duration::ZERO)).unwrap_or(false),
+        Err(error) => errno(&error) == Some(Errno::SRCH.raw_os_error()),
+    }
+}
+
+impl WatchedRanks for WatchedHost {
+    fn running(&self) -> Vec<RunningRank> {
+        let left = self
+            .locals()
+            .filter(|(local, _)| !self.watch.has_ended(*local));
+        let running = left.map(|(local, rank)| RunningRank {
+            rank,
+            process: self.watch.process(local).unwrap_or(0),
+            is_initialised: self.watch.state(local) != ProcessState::Absent,
+            is_finalised: self.watch.has_finished(local),
+        });
+        running.collect()
+    }
+
+    /// Not while there are processes that are not asked: those that were started later, and ranks that may begin with MPI anew.
+    fn rest(&self) -> Option<u64> {
+        let may_return = |local| self.watch.has_finished(local) && !self.watch.has_ended(local);
+        let all_are_asked =
+            !self.watch.has_grown() && !self.locals().any(|(local, _)| may_return(local));
+        self.watch.rest().filter(|_| all_are_asked)
+    }
+
+    fn inquire(&mut self, full: bool) -> u32 {
+        self.watch.inquire(full)
+    }
+}

@@ -1,0 +1,145 @@
+//! Key listener: where ranks of a host come to one of them, or to a launcher, each over a connection of its own on which it shows the
+//! job's key and its rank.
+//!
+//! What comes is untrusted until then: only processes of the same user are let in, what shows anything else is dropped, and of
+//! too many that show nothing the oldest goes.
+
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+
+use rustix::net::{SocketFlags, accept_with};
+use weft_secure::{Key, SILENT};
+use weft_sys::{descriptor, passing};
+
+use super::runs_as_us;
+
+/// How many are let in at a time.
+const BATCH: usize = 64;
+const SHOWN: usize = Key::BYTES + size_of::<u32>();
+
+/// What a rank shows.
+pub fn shown_by(rank: u32, key: &Key) -> Vec<u8> {
+    [key.as_bytes(), &rank.to_le_bytes()[..]].concat()
+}
+
+/// A rank that has come.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Which one, as it says.
+    pub rank: u32,
+    /// The connection over which it has come; nobody waits at it.
+    pub socket: OwnedFd,
+    /// What came along with the key.
+    pub descriptors: Vec<OwnedFd>,
+}
+
+/// Where they come. See the [module page](self).
+#[derive(Debug)]
+pub struct KeyListener {
+    /// The listener, and those that have shown nothing so far, in order.
+    sockets: Vec<OwnedFd>,
+    key: Key,
+}
+
+const FIRST: usize = 1;
+
+impl KeyListener {
+    /// At this abstract socket, for who knows the key.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn new(listener: OwnedFd, key: Key) -> io::Result<Self> {
+        descriptor::set_nonblocking(&listener, true)?;
+        let sockets = vec![listener];
+        Ok(Self { sockets, key })
+    }
+
+    /// Those to wait for.
+    pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
+        self.sockets.iter()
+    }
+
+    /// Those that have come and shown the key.
+    pub fn take(&mut self) -> Vec<Arrival> {
+        for _ in 0..BATCH {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = accept_with(&self.sockets[0], flags) else {
+                break;
+            };
+            if runs_as_us(&socket) {
+                self.let_in(socket);
+            }
+        }
+        let mut come = Vec::new();
+        for socket in self.sockets.split_off(FIRST) {
+            let mut shown = [0; SHOWN + 1];
+            match passing::receive(&socket, &mut shown) {
+                Ok((count, descriptors)) => {
+                    let rank = self.rank_of(&shown[..count]);
+                    come.extend(rank.map(|rank| Arrival {
+                        rank,
+                        socket,
+                        descriptors,
+                    }));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => self.sockets.push(socket),
+                Err(_) => {}
+            }
+        }
+        come
+    }
+
+    fn let_in(&mut self, socket: OwnedFd) {
+        if self.sockets.len() >= FIRST + SILENT {
+            self.sockets.remove(FIRST);
+        }
+        self.sockets.push(socket);
+    }
+
+    /// Who has shown this; `None` if it is no rank of this job.
+    fn rank_of(&self, shown: &[u8]) -> Option<u32> {
+        let rank = shown.last_chunk().map(|rank| u32::from_le_bytes(*rank))?;
+        is_same(shown, &shown_by(rank, &self.key)).then_some(rank)
+    }
+}
+
+/// Whether two texts are the same; how long that takes does not depend on where they differ.
+fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let pairs = one.iter().zip(other);
+    let differing = pairs.fold(0, |all, (one, other)| all | (one ^ other));
+    one.len() == other.len() && std::hint::black_box(differing) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weft_sys::descriptor::{Carries, socket_pair};
+
+    #[test]
+    fn who_shows_the_key_is_a_rank_and_nobody_else() {
+        let (listener, _other) = socket_pair(Carries::Messages).expect("descriptors are left");
+        let [key, wrong] = [(); 2].map(|()| Key::random().expect("random"));
+        let mut listener = KeyListener::new(listener, key.clone()).expect("sockets");
+        let mut come = |shown: &[u8]| {
+            let (ours, theirs) = socket_pair(Carries::Messages).expect("descriptors are left");
+            descriptor::set_nonblocking(&theirs, true).expect("sockets");
+            if !shown.is_empty() {
+                passing::send(&ours, shown, &[]).expect("there is room");
+            }
+            listener.let_in(theirs);
+            let ranks: Vec<u32> = listener.take().iter().map(|found| found.rank).collect();
+            let silent = listener.sockets.len() - FIRST;
+            if shown.is_empty() {
+                drop(ours);
+                assert!(listener.take().is_empty() && listener.sockets.len() == FIRST);
+            }
+            (ranks, silent)
+        };
+        let right = shown_by(7, &key);
+        assert_eq!(come(&right), (vec![7], 0));
+        assert_eq!(come(&shown_by(7, &wrong)), (vec![], 0), "another key");
+        assert_eq!(come(&right[1..]), (vec![], 0), "too short");
+        assert_eq!(come(&[&right[..], &[0]].concat()), (vec![], 0), "too long");
+        assert_eq!(come(&[]), (vec![], 1), "it says nothing, and closes");
+    }
+}

@@ -1,0 +1,153 @@
+//! Loops over pieces of one size: nests of two loops, and pieces at given displacements.
+
+use super::moves::{Move, Pieces, move_all};
+
+/// A loop over pieces: how often, how far apart they are read, how far apart they are written.
+#[derive(Clone, Copy)]
+pub(super) struct Strides {
+    pub count: usize,
+    pub from: isize,
+    pub to: isize,
+}
+
+impl Strides {
+    /// From behind the last turn of an inner loop, which has begun at one turn of this one, to the next turn.
+    fn from_end_of(self, inner: Self) -> (isize, isize) {
+        let rest = |outer: isize, inner_stride: isize| {
+            outer.wrapping_sub(inner_stride.wrapping_mul(inner.count.cast_signed()))
+        };
+        (rest(self.from, inner.from), rest(self.to, inner.to))
+    }
+}
+
+/// Pieces of a loop nest.
+pub(super) struct Nest {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub inner: Strides,
+    pub outer: Strides,
+}
+
+/// Where the next piece is read and written.
+#[derive(Clone, Copy)]
+struct At {
+    from: *const u8,
+    to: *mut u8,
+}
+
+impl At {
+    #[inline(always)]
+    fn advance(&mut self, (from, to): (isize, isize)) {
+        self.from = self.from.wrapping_offset(from);
+        self.to = self.to.wrapping_offset(to);
+    }
+
+    /// Moves so many pieces.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline(always)]
+    unsafe fn moves(&mut self, count: usize, by: impl Move, apart: (isize, isize)) {
+        for _ in 0..count {
+            // SAFETY: the promise of the caller.
+            unsafe { by.piece(self.from, self.to) };
+            self.advance(apart);
+        }
+    }
+}
+
+impl Pieces for Nest {
+    // What a loop costs beside its loads and stores shows with small pieces. So there is one pair of addresses, and nothing that
+    // has to go to the stack; some pieces are moved in one turn, and so are those that are left.
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        /// How many pieces a turn moves.
+        fn group<M: Move>(_: M) -> usize {
+            M::GROUP
+        }
+        let Self { inner, outer, .. } = *self;
+        let (apart, to_next) = ((inner.from, inner.to), outer.from_end_of(inner));
+        let mut at = At {
+            from: self.from,
+            to: self.to,
+        };
+        for _ in 0..outer.count {
+            // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.
+            // SAFETY: a field of this value.
+            let count = unsafe { (&raw const self.inner.count).read_volatile() };
+            // SAFETY: the pieces of a row, which the caller promises.
+            unsafe {
+                for _ in 0..count / group(by) {
+                    at.moves(group(by), by, apart);
+                }
+                if group(by) > 4 && count & 4 != 0 {
+                    at.moves(4, by, apart);
+                }
+                if count & 2 != 0 {
+                    at.moves(2, by, apart);
+                }
+                if count & 1 != 0 {
+                    at.moves(1, by, apart);
+                }
+            }
+            at.advance(to_next);
+        }
+    }
+}
+
+impl Nest {
+    /// Copies all pieces of `bytes` bytes.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline]
+    pub(super) unsafe fn copy(mut self, mut bytes: usize) {
+        let length = bytes.cast_signed();
+        if (self.inner.from, self.inner.to) == (length, length) {
+            bytes *= self.inner.count;
+            self.inner.count = 1;
+        }
+        // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
+        unsafe { move_all(bytes, &self) };
+    }
+}
+
+/// Pieces at given displacements that are read, and written one after the other.
+pub(super) struct Gather<'a> {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub offsets: &'a [isize],
+    pub bytes: usize,
+}
+
+impl Pieces for Gather<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut to = self.to;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(self.from.wrapping_offset(*offset), to) };
+            to = to.wrapping_add(self.bytes);
+        }
+    }
+}
+
+/// Pieces that are read one after the other, and written at given displacements.
+pub(super) struct Scatter<'a> {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub offsets: &'a [isize],
+    pub bytes: usize,
+}
+
+impl Pieces for Scatter<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut from = self.from;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
+            from = from.wrapping_add(self.bytes);
+        }
+    }
+}

@@ -56,31 +56,62 @@ impl At {
     }
 }
 
+impl Nest {
+    /// Moves the pieces of rows, each of so many.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline(always)]
+    unsafe fn rows<const ROW: usize>(&self, by: impl Move) {
+        let Self { inner, outer, .. } = *self;
+        let mut at = self.first();
+        for _ in 0..outer.count {
+            // SAFETY: the pieces of a row, which the caller promises.
+            unsafe { at.moves(ROW, by, (inner.from, inner.to)) };
+            at.advance(outer.from_end_of(inner));
+        }
+    }
+
+    fn first(&self) -> At {
+        At {
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
 impl Pieces for Nest {
     // What a loop costs beside its loads and stores shows with small pieces. So there is one pair of addresses, and nothing that
     // has to go to the stack; some pieces are moved in one turn, and so are those that are left.
     #[inline]
     unsafe fn each(&self, by: impl Move) {
-        /// How many pieces a turn moves.
-        fn group<M: Move>(_: M) -> usize {
-            M::GROUP
+        const fn of<M: Move>(_: &M) -> (usize, bool) {
+            (M::GROUP, M::SHORT_ROWS)
         }
+        let (group, has_short_rows) = of(&by);
         let Self { inner, outer, .. } = *self;
+        // SAFETY: the promise of the caller.
+        unsafe {
+            match inner.count {
+                4 if has_short_rows => return self.rows::<4>(by),
+                5 if has_short_rows => return self.rows::<5>(by),
+                6 if has_short_rows => return self.rows::<6>(by),
+                7 if has_short_rows => return self.rows::<7>(by),
+                _ => {}
+            }
+        }
         let (apart, to_next) = ((inner.from, inner.to), outer.from_end_of(inner));
-        let mut at = At {
-            from: self.from,
-            to: self.to,
-        };
+        let mut at = self.first();
         for _ in 0..outer.count {
             // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.
             // SAFETY: a field of this value.
             let count = unsafe { (&raw const self.inner.count).read_volatile() };
             // SAFETY: the pieces of a row, which the caller promises.
             unsafe {
-                for _ in 0..count / group(by) {
-                    at.moves(group(by), by, apart);
+                for _ in 0..count / group {
+                    at.moves(group, by, apart);
                 }
-                if group(by) > 4 && count & 4 != 0 {
+                if group > 4 && count & 4 != 0 {
                     at.moves(4, by, apart);
                 }
                 if count & 2 != 0 {

@@ -15,6 +15,8 @@ pub(super) const LONGEST: usize = 128;
 pub(super) trait Move: Copy {
     /// How many pieces a loop had better move in one turn: more of those that cost no more than the loop itself.
     const GROUP: usize = 4;
+    /// Whether what a row costs beside its pieces shows, so that a loop over short rows had better know how long they are. It is a loop for each length.
+    const SHORT_ROWS: bool = false;
 
     /// # Safety
     /// As [`std::ptr::copy`] of all bytes of the piece.
@@ -61,6 +63,7 @@ impl<const N: usize> Exact<N> {
 
 impl<const N: usize> Move for Exact<N> {
     const GROUP: usize = if N <= 24 { 8 } else { 4 };
+    const SHORT_ROWS: bool = N <= 16;
 
     #[inline(always)]
     unsafe fn piece(self, from: *const u8, to: *mut u8) {
@@ -89,7 +92,7 @@ impl<const N: usize> Move for Exact<N> {
     }
 }
 
-/// Pieces of so many bytes, more than 16 and no more than `MOST`, that end with a word of `LAST` bytes.
+/// Pieces of so many bytes, more than half of `MOST` and no more, that end with a word of `LAST` bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Words<const LAST: usize, const MOST: usize>(usize);
 
@@ -103,11 +106,11 @@ impl<const LAST: usize, const MOST: usize> Move for Words<LAST, MOST> {
         } else {
             self.0
         };
-        // SAFETY: the caller promises so many bytes on both sides, which are more than 16; no word reaches further.
+        // SAFETY: the caller promises so many bytes on both sides, which are more than half of `MOST`; no word reaches further.
         unsafe {
             word::<16>(from, to, 0);
             let mut at = 16;
-            while at < MOST - 16 && at + 16 < bytes {
+            while at < MOST - 16 && (at < MOST / 2 || at + 16 < bytes) {
                 word::<16>(from, to, at);
                 at += 16;
             }
@@ -139,13 +142,13 @@ macro_rules! exactly {
     };
 }
 
-/// Moves pieces of more than 16 bytes, but no more than `MOST`, which knows only their last word.
+/// Moves pieces of more than half of `MOST` bytes, and no more, by a loop that knows only their last word.
 ///
 /// # Safety
 /// As for [`Pieces::each`].
 #[inline(always)]
 unsafe fn move_words<const MOST: usize>(bytes: usize, pieces: &impl Pieces) {
-    debug_assert!(16 < bytes && bytes <= MOST);
+    debug_assert!(MOST / 2 < bytes && bytes <= MOST);
     // SAFETY: the promise of the caller; each way moves `bytes` bytes.
     unsafe {
         match last_word((bytes - 1) % 16 + 1) {
@@ -195,6 +198,7 @@ pub(super) unsafe fn move_beside(bytes: usize, pieces: &impl Pieces) {
             [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16],
             match bytes {
                 ..=32 => move_words::<32>(bytes, pieces),
+                ..=64 => move_words::<64>(bytes, pieces),
                 ..=LONGEST => move_words::<LONGEST>(bytes, pieces),
                 _ => unreachable!("a piece of {bytes} bytes, which is too long for a pair"),
             }

@@ -20,7 +20,7 @@ use weft_sys::span::{Region, SharedBytes};
 use super::Datatype;
 use super::layout::Piece;
 use super::walk::{Loop, Run, Spot, Times, Visit};
-use loops::{Gather, Nest, Scatter, Strides};
+use loops::{Gather, Nest, Scatter, Strides, move_listed};
 use moves::{LONGEST, move_all};
 use pairs::{Ends, Pairs};
 
@@ -74,6 +74,21 @@ fn copying(of: Loop) -> Strides {
     }
 }
 
+/// Bytes of data before the first of these.
+#[inline]
+fn before(pieces: &[Piece]) -> usize {
+    pieces.first().map_or(0, |piece| piece.before)
+}
+
+/// The end of the last of these among the packed data, where the first one goes to a spot.
+#[inline]
+fn end_of(first: Spot, pieces: &[Piece]) -> usize {
+    let last = pieces.last();
+    last.map_or(0, |last| {
+        first.position + (last.before - before(pieces)) + last.bytes
+    })
+}
+
 /// Whether these go in one loop.
 #[inline]
 fn are_paired(runs: &[Run; 2]) -> bool {
@@ -106,6 +121,25 @@ impl Visit for Packing {
         };
         // SAFETY: as in `run`.
         unsafe { move_all(bytes, &list) };
+    }
+
+    #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        assert!(end_of(first, pieces) <= self.length);
+        let (elements, packed) = (
+            self.elements.wrapping_offset(first.offset),
+            self.packed
+                .wrapping_add(first.position)
+                .wrapping_sub(before(pieces)),
+        );
+        let ends = |piece: &Piece| {
+            (
+                elements.wrapping_offset(piece.offset),
+                packed.wrapping_add(piece.before),
+            )
+        };
+        // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
+        unsafe { move_listed(pieces, ends) };
     }
 
     #[inline]
@@ -159,6 +193,25 @@ impl Visit for Unpacking {
     }
 
     #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        assert!(end_of(first, pieces) <= self.length);
+        let (elements, packed) = (
+            self.elements.wrapping_offset(first.offset),
+            self.packed
+                .wrapping_add(first.position)
+                .wrapping_sub(before(pieces)),
+        );
+        let ends = |piece: &Piece| {
+            (
+                packed.wrapping_add(piece.before),
+                elements.wrapping_offset(piece.offset),
+            )
+        };
+        // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
+        unsafe { move_listed(pieces, ends) };
+    }
+
+    #[inline]
     fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
         let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
         if !are_paired(&runs) {
@@ -191,6 +244,19 @@ impl Visit for Copying {
         };
         // SAFETY: a walk stays within the elements, which are readable on one side and writable on the other.
         unsafe { nest.copy(run.bytes) };
+    }
+
+    #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        let ends = |piece: &Piece| {
+            let offset = first.offset.wrapping_add(piece.offset);
+            (
+                self.from.wrapping_offset(offset),
+                self.to.wrapping_offset(offset),
+            )
+        };
+        // SAFETY: as in `run`.
+        unsafe { move_listed(pieces, ends) };
     }
 
     #[inline]

@@ -1,6 +1,7 @@
 //! Loops over pieces of one size: nests of two loops, and pieces at given displacements.
 
-use super::moves::{Move, Pieces, move_all};
+use super::super::layout::Piece;
+use super::moves::{Move, Pieces, move_all, move_one};
 
 /// A loop over pieces: how often, how far apart they are read, how far apart they are written.
 #[derive(Clone, Copy)]
@@ -180,5 +181,18 @@ impl Pieces for Scatter<'_> {
             unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
             from = from.wrapping_add(self.bytes);
         }
+    }
+}
+
+/// Moves pieces of any sizes; `ends` says where each is read and written.
+///
+/// # Safety
+/// All pieces are valid for reads on one side and for writes on the other.
+#[inline]
+pub(super) unsafe fn move_listed(pieces: &[Piece], ends: impl Fn(&Piece) -> (*const u8, *mut u8)) {
+    for piece in pieces {
+        let (from, to) = ends(piece);
+        // SAFETY: the promise of the caller.
+        unsafe { move_one(from, to, piece.bytes) };
     }
 }

@@ -131,6 +131,40 @@ impl Move for Many {
     }
 }
 
+/// Moves one piece of any size: for lists in which each piece may have another one, where to jump to a way of its own costs more than a few
+/// comparisons and words that overlap.
+///
+/// # Safety
+/// As for [`Move::piece`].
+#[inline(always)]
+pub(super) unsafe fn move_one(from: *const u8, to: *mut u8, bytes: usize) {
+    /// Two words, or the few that the compiler makes of each: the first and the last so many bytes.
+    ///
+    /// # Safety
+    /// As for [`word`], for a piece of no fewer bytes than a word.
+    #[inline(always)]
+    unsafe fn ends<const N: usize>(from: *const u8, to: *mut u8, bytes: usize) {
+        // SAFETY: the promise of the caller.
+        unsafe {
+            word::<N>(from, to, 0);
+            word::<N>(from, to, bytes - N);
+        }
+    }
+    // SAFETY: the caller promises so many bytes on both sides.
+    unsafe {
+        match bytes {
+            0 => {}
+            1 => word::<1>(from, to, 0),
+            2..4 => ends::<2>(from, to, bytes),
+            4..8 => ends::<4>(from, to, bytes),
+            8..=16 => ends::<8>(from, to, bytes),
+            17..=32 => ends::<16>(from, to, bytes),
+            33..=64 => ends::<32>(from, to, bytes),
+            _ => Many(bytes).piece(from, to),
+        }
+    }
+}
+
 /// Calls `each` with the exact way for one of these sizes.
 macro_rules! exactly {
     ($bytes:expr, $pieces:expr, [$($size:literal)*], $other:expr) => {

@@ -15,7 +15,8 @@
 //! place in line alone that closes the circle. So who has other locks draws no number ([`share_further`](TicketLock::share_further)). It goes in
 //!
 //! 1. when nobody is in line;
-//! 2. past a writer that is first in line, and waits since a later [time](Time) than that of the caller;
+//! 2. past a writer that is first in line, and waits since a later [time](Time) than that of the caller; which is the [`EARLIEST`] while somebody
+//!    [waits](TicketLock::is_waited_for) for a lock that the caller keeps;
 //! 3. after a writer that it has met `alone`: then it is *listed*, and the next one in line waits for it.
 //!
 //! Else it waits. The time is that of a clock which all locks have together: a writer that is first and has to wait advances it by
@@ -23,13 +24,20 @@
 //! back, so that it goes past the same one only once, and past none that waits since before.
 //!
 //! # Why nobody waits for ever
-//! *A writer.* Each reader goes past it once by 2, and once by 3, which takes that it came before the writer was first.
+//! *A writer.* Each reader goes past it once by 2, and once by 3, which takes that it came before the writer was first. It goes past it once more
+//! only while somebody waits for a lock that it keeps, and which it has to give back some time for that one.
 //!
-//! *A circle.* Let all locks of a reader be taken while its time stays the same, the first of them by a number, and let writers have
-//! one lock each. Who has nothing holds nobody up who could be in a circle. Who is `alone` waits for nothing. What is left is a
-//! reader that waits for a writer which is first in line, and this for readers that are in: the time of the writer is not later than
-//! that of the reader that waits, but later than that of each one that is in. For that one has gone past, or was in before the writer
-//! announced itself; and no time is ahead of the clock. So the times of the readers in a circle would fall all the way round.
+//! *A circle.* Let writers have one lock each. Who has nothing holds nobody up who could be in a circle. A writer that is `alone` waits for
+//! nothing. What is left are readers that keep something and wait for a writer which is first in line, and such writers, which wait for readers that are in.
+//! Let a reader look for the last time. That comes after its writer has announced itself, because all look again then. Nobody waited for
+//! what the reader keeps, or it had gone past. So whoever waits for that has come to stand in line after this look, and has announced
+//! itself later than the reader's writer. Such announcements would be later and later all the way round. The same with a reader that
+//! is listed at a lock which another one keeps alone.
+//!
+//! *By times alone*, where a reader cannot know who waits for what it keeps. Let all its locks be taken while its time stays the same. The time of the
+//! writer that a reader waits for is not later than that of the reader, but later than that of each one that is in. For that one has gone past, or was in before the
+//! writer announced itself; and no time is ahead of the clock, if the locks of a circle have one together. So the times of the readers in a circle would fall
+//! all the way round.
 //!
 //! A program whose writers ask for a second lock can wait in a circle, as it can with any locks: there somebody has what the other
 //! one wants.
@@ -53,6 +61,9 @@ pub struct Number(u16);
 
 /// A time of the clock that all locks have together: how often a writer had to wait before.
 pub type Time = u64;
+
+/// The time of who goes past every writer that is first in line.
+pub const EARLIEST: Time = 0;
 
 /// Bits of a time that are announced; a clock that counts every microsecond shows as many after eight years.
 const TIME_BITS: u32 = 48;
@@ -277,6 +288,19 @@ impl<'a> TicketLock<'a> {
                 }
                 Err(other) => word = other,
             }
+        }
+    }
+
+    /// Whether somebody waits for whoever has it: in line, or listed.
+    #[must_use]
+    pub fn is_waited_for(self) -> bool {
+        // SYNC ticket_lock
+        let now = Tickets::of(self.tickets.load(Ordering::SeqCst));
+        if now.alone {
+            // The number of whoever is alone is not served yet.
+            now.listed > 0 || !now.serve_next().is_free()
+        } else {
+            !now.is_free()
         }
     }
 

@@ -115,8 +115,14 @@ static void end(struct gaps *gaps)
     {                                                                                                        \
         loop_##bytes(gaps, memory, packed, 0);                                                               \
     }
-LOOPS(1) LOOPS(2) LOOPS(3) LOOPS(4) LOOPS(6) LOOPS(8) LOOPS(12) LOOPS(16) LOOPS(24) LOOPS(32) LOOPS(48) LOOPS(64)
-LOOPS(128) LOOPS(512) LOOPS(4096)
+#define TEN(each, tens) \
+    each(tens##0) each(tens##1) each(tens##2) each(tens##3) each(tens##4) each(tens##5) each(tens##6) each(tens##7) each(tens##8) \
+        each(tens##9)
+#define UP_TO_NINE(each) each(1) each(2) each(3) each(4) each(5) each(6) each(7) each(8) each(9)
+#define UP_TO_64(each) \
+    UP_TO_NINE(each) TEN(each, 1) TEN(each, 2) TEN(each, 3) TEN(each, 4) TEN(each, 5) each(60) each(61) each(62) each(63) each(64)
+#define ALL(each) UP_TO_64(each) each(128) each(512) each(4096)
+ALL(LOOPS)
 
 typedef void loop(const struct gaps *gaps, char *memory, char *packed);
 
@@ -124,9 +130,8 @@ static const struct {
     size_t bytes;
     loop *pack, *unpack;
 } loops[] = {
-#define ROWS(bytes) {bytes, pack_##bytes, unpack_##bytes}
-    ROWS(1),  ROWS(2),  ROWS(3),  ROWS(4),  ROWS(6),   ROWS(8),   ROWS(12),  ROWS(16),
-    ROWS(24), ROWS(32), ROWS(48), ROWS(64), ROWS(128), ROWS(512), ROWS(4096),
+#define ROWS(bytes) {bytes, pack_##bytes, unpack_##bytes},
+    ALL(ROWS)
 };
 
 static loop *by_hand(const struct gaps *gaps, int there)

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::helper::HelperSlot;
 use crate::marks::Marker;
+use crate::rma::KeptLocks;
 use crate::wait_times::WaitListener;
 use crate::waits::RankWaits;
 
@@ -62,6 +63,8 @@ pub struct Process {
     pub(crate) helper: HelperSlot,
     /// What was stored into the memory of windows.
     pub(crate) stores: Arc<StoresInFlight>,
+    /// Locks of windows.
+    pub(crate) kept_locks: KeptLocks,
 }
 
 const _: () = {
@@ -117,6 +120,7 @@ impl Process {
             world: Mutex::default(),
             itself: Mutex::default(),
             stores: Arc::default(),
+            kept_locks: KeptLocks::default(),
         });
         let weak = Arc::downgrade(&process);
         process.bell.when_reaching(Box::new(move || {

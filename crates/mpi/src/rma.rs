@@ -25,6 +25,7 @@ mod epoch;
 mod exchange;
 mod fence;
 mod hints;
+mod kept_locks;
 mod lock_waits;
 mod passive;
 mod shared_lock;
@@ -50,6 +51,7 @@ pub use create::Allocation;
 pub use direct::TargetElement;
 pub use epoch::Assertion;
 use epoch::Epoch;
+pub(crate) use kept_locks::KeptLocks;
 use target::Target;
 
 /// Such calls take some tens of nanoseconds, a look a little longer.

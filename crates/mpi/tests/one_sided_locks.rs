@@ -14,6 +14,7 @@ use weft_fabric_sim::{Config, World};
 use weft_mpi::coll::{self, Members};
 use weft_mpi::datatype::Basic;
 use weft_mpi::info::Info;
+use weft_mpi::p2p::{SendMode, Source, TagPattern, Target};
 use weft_mpi::rma::{Allocation, Assertion, Ends, Flavor, LockKind, TargetBuffer, Window};
 use weft_mpi::{Buffer, Comm, Process};
 
@@ -118,6 +119,37 @@ impl Player<'_> {
     }
 }
 
+/// Locks of two windows at a time: those of one are kept while epochs of the other come and go.
+fn of_both(one: &mut Player<'_>, other: &mut Player<'_>) {
+    let size = one.window.size();
+    one.window.lock_all(NONE).expect("no epoch");
+    for _ in 0..one.dice.random_range(1..4) {
+        other.window.lock_all(NONE).expect("no epoch");
+        for _ in 0..one.dice.random_range(0..5) {
+            let rank = one.dice.random_range(0..size);
+            match one.dice.random::<bool>() {
+                true => one.look(rank),
+                false => other.look(rank),
+            }
+        }
+        other.window.unlock_all().expect("it is open");
+    }
+    one.window.unlock_all().expect("it is open");
+}
+
+/// One of each of two windows.
+fn of_each<'a>(one: &mut Player<'a>, other: &mut Player<'a>) {
+    let size = one.window.size();
+    let ranks = [0, 1].map(|_| one.dice.random_range(0..size));
+    let shared = LockKind::Shared;
+    for (player, rank) in [(&mut *one, ranks[0]), (&mut *other, ranks[1])] {
+        player.window.lock(shared, rank, NONE).expect("not held");
+        player.look(rank);
+    }
+    one.window.unlock(ranks[0]).expect("it is held");
+    other.window.unlock(ranks[1]).expect("it is held");
+}
+
 fn barrier(comm: &Comm) {
     let schedule = coll::barrier(&Members::of(comm)).expect("a schedule");
     comm.run(schedule).expect("nobody dies");
@@ -175,5 +207,278 @@ fn whoever_wants_a_lock_gets_it() {
         let flavor = flavors[seed as usize / 2 % 2];
         play(ranks, seed, true, flavor);
         play(ranks, seed, false, flavor);
+    }
+}
+
+/// To or from another rank, with nothing in it.
+fn send(comm: &Comm, to: u32) {
+    let nothing = Buffer::untyped(over(&mut []));
+    let sent = comm.send(SendMode::Standard, nothing, Target::Rank(to), 1);
+    sent.expect("nobody dies");
+}
+
+fn receive(comm: &Comm, from: u32) {
+    let nothing = Buffer::untyped(over(&mut []));
+    let received = comm.recv(nothing, Source::Rank(from), TagPattern::Exact(1));
+    received.expect("nobody dies");
+}
+
+/// Time goes by, for whoever waits to have come to stand in line.
+fn pass_time(comm: &Comm, first: u32, second: u32) {
+    for _ in 0..10 {
+        if comm.rank() == first {
+            send(comm, second);
+            receive(comm, second);
+        } else {
+            receive(comm, first);
+            send(comm, first);
+        }
+    }
+}
+
+/// Rank 0 is alone at its own lock; rank 1 waits to share it, then rank 2 to be alone. When rank 0 has left, rank 3, which has another lock, asks
+/// for this one, and finds a reader first in line that has not looked yet. It waits; and if rank 1 comes in, it goes past the writer as
+/// soon as that is first. Rank 1 stays until it has. So the writer has to tell it.
+#[test]
+fn a_writer_that_is_first_tells_who_may_go_past() {
+    let seeds = if cfg!(miri) { 1 } else { 200 };
+    for seed in 0..seeds {
+        let world = World::new(Config {
+            shares_memory: true,
+            ..Config::new(4, seed)
+        });
+        let played = world.run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let comm = process.world();
+            let window = Window::new(
+                &comm,
+                Flavor::Allocate,
+                Allocation::OfWeft(16),
+                8,
+                &Info::default(),
+            );
+            let window: Arc<Window> = window.expect("a window");
+            let (shared, exclusive) = (LockKind::Shared, LockKind::Exclusive);
+            let lock = |kind, rank| window.lock(kind, rank, NONE).expect("not held");
+            let unlock = |rank| window.unlock(rank).expect("it is held");
+            if comm.rank() == 0 {
+                lock(exclusive, 0);
+            }
+            barrier(&comm);
+            match comm.rank() {
+                0 => {
+                    pass_time(&comm, 0, 3);
+                    pass_time(&comm, 0, 3);
+                    unlock(0);
+                    send(&comm, 3);
+                }
+                1 => {
+                    lock(shared, 0);
+                    receive(&comm, 3);
+                    unlock(0);
+                }
+                2 => {
+                    receive(&comm, 3);
+                    lock(exclusive, 0);
+                    unlock(0);
+                }
+                _ => {
+                    lock(shared, 3);
+                    pass_time(&comm, 0, 3);
+                    send(&comm, 2);
+                    pass_time(&comm, 0, 3);
+                    receive(&comm, 0);
+                    lock(shared, 0);
+                    send(&comm, 1);
+                    unlock(0);
+                    unlock(3);
+                }
+            }
+            barrier(&comm);
+            window.free().expect("no epoch is open");
+            process.drain();
+        });
+        if let Err(failure) = played {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Two windows of one host: nobody waits for ever whatever is kept of one while locks of the other are asked for.
+#[test]
+fn locks_of_two_windows_are_shared_in_any_order() {
+    let usual = if cfg!(miri) { 1 } else { 500 };
+    let seeds = std::env::var("WEFT_SEEDS").ok();
+    let seeds = seeds.and_then(|number| number.parse().ok());
+    for seed in 0..seeds.unwrap_or(usual) {
+        let ranks = 3 + seed as usize % 5;
+        let world = World::new(Config {
+            shares_memory: true,
+            ..Config::new(ranks, seed)
+        });
+        let played = world.run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let comm = process.world();
+            let windows = [0, 1].map(|_| {
+                let allocation = Allocation::OfWeft(16);
+                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
+                    .expect("a window")
+            });
+            let mut number = 0;
+            let [mut one, mut other] = windows.each_ref().map(|window: &Arc<Window>| {
+                number += 1;
+                Player {
+                    window,
+                    dice: StdRng::seed_from_u64(
+                        seed << 9 | u64::from(comm.rank()) << 1 | number & 1,
+                    ),
+                    changes: 0,
+                }
+            });
+            for _ in 0..12 {
+                match one.dice.random_range(0..8) {
+                    0..=1 => one.play(1),
+                    2..=3 => other.play(1),
+                    4 => of_both(&mut one, &mut other),
+                    5 => of_both(&mut other, &mut one),
+                    6 => of_each(&mut one, &mut other),
+                    _ => of_each(&mut other, &mut one),
+                }
+            }
+            barrier(&comm);
+            for window in &windows {
+                window.free().expect("no epoch is open");
+            }
+            process.drain();
+        });
+        if let Err(failure) = played {
+            panic!("{ranks} ranks, seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Epochs of all, of two windows, which all ranks begin in the same order. Rank 1 has gone past the writer at the second window before, and rank 2
+/// past that at the first one, so that each would stand behind that writer now; and each has come in past the other's.
+#[test]
+fn epochs_of_two_windows_hold_nobody_up_for_ever() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let world = World::new(Config {
+            shares_memory: true,
+            ..Config::new(6, seed)
+        });
+        let played = world.run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let comm = process.world();
+            let windows = [0, 1].map(|_| {
+                let allocation = Allocation::OfWeft(16);
+                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
+                    .expect("a window")
+            });
+            let player = |at: usize| Player {
+                window: &windows[at],
+                dice: StdRng::seed_from_u64(seed),
+                changes: 0,
+            };
+            let meet = |other| {
+                send(&comm, other);
+                receive(&comm, other);
+            };
+            match comm.rank() {
+                0 => (0..10).for_each(|_| pass_time(&comm, 0, 5)),
+                // Epochs of all: `mine` is where this rank has gone past a writer before.
+                me @ (1 | 2) => {
+                    let (mine, first) = (player(2 - me as usize), player(me as usize - 1));
+                    receive(&comm, 5);
+                    mine.window.lock_all(NONE).expect("no epoch");
+                    mine.look(0);
+                    mine.window.unlock_all().expect("it is open");
+                    meet(3 - me);
+                    for window in &windows {
+                        window.lock_all(NONE).expect("no epoch");
+                    }
+                    first.look(0);
+                    meet(3 - me);
+                    mine.look(0);
+                    for window in &windows {
+                        window.unlock_all().expect("it is open");
+                    }
+                }
+                me @ (3 | 4) => {
+                    receive(&comm, 5);
+                    player(me as usize - 3).change(0);
+                }
+                // Whoever is in before, and stays for a while.
+                _ => {
+                    for window in &windows {
+                        window.lock(LockKind::Shared, 0, NONE).expect("not held");
+                    }
+                    for writer in [3, 4] {
+                        send(&comm, writer);
+                    }
+                    pass_time(&comm, 0, 5);
+                    for reader in [1, 2] {
+                        send(&comm, reader);
+                    }
+                    (1..10).for_each(|_| pass_time(&comm, 0, 5));
+                    for window in &windows {
+                        window.unlock(0).expect("it is held");
+                    }
+                }
+            }
+            barrier(&comm);
+            for window in &windows {
+                window.free().expect("no epoch is open");
+            }
+            process.drain();
+        });
+        if let Err(failure) = played {
+            panic!("seed {seed}: {failure}");
+        }
+    }
+}
+
+/// Rank 1 has a lock of one window, rank 2 one of the other; two ranks stand in line for each of them alone; then the first two ask for each other's.
+#[test]
+fn a_lock_of_another_window_is_another_lock() {
+    for seed in 0..if cfg!(miri) { 1 } else { 20 } {
+        let world = World::new(Config {
+            shares_memory: seed % 2 == 0,
+            ..Config::new(5, seed)
+        });
+        let played = world.run(|endpoint| {
+            let process = Process::new(Box::new(endpoint));
+            let comm = process.world();
+            let windows = [0, 1].map(|_| {
+                let allocation = Allocation::OfWeft(16);
+                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
+                    .expect("a window")
+            });
+            match comm.rank() {
+                0 => (0..2).for_each(|reader| pass_time(&comm, 0, 1 + reader)),
+                me @ (1 | 2) => {
+                    let [mine, other] = [me - 1, 2 - me].map(|at| &windows[at as usize]);
+                    mine.lock(LockKind::Shared, 0, NONE).expect("not held");
+                    send(&comm, me + 2);
+                    pass_time(&comm, 0, me);
+                    other.lock(LockKind::Shared, 0, NONE).expect("not held");
+                    mine.unlock(0).expect("it is held");
+                    other.unlock(0).expect("it is held");
+                }
+                me => {
+                    receive(&comm, me - 2);
+                    let window = &windows[me as usize - 3];
+                    window.lock(LockKind::Exclusive, 0, NONE).expect("not held");
+                    window.unlock(0).expect("it is held");
+                }
+            }
+            barrier(&comm);
+            for window in &windows {
+                window.free().expect("no epoch is open");
+            }
+            process.drain();
+        });
+        if let Err(failure) = played {
+            panic!("seed {seed}: {failure}");
+        }
     }
 }

@@ -2,9 +2,11 @@
 
 use super::{budget, per_implementation, timed};
 use crate::experiment::{
-    Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan, Task,
+    Budget, Convert, Effort, Experiment, JobKey, Origin, Participants, Plan, Repeat, SeriesPlan,
+    Task,
 };
 use crate::results::{Chart, Role, Scale};
+use std::time::Duration;
 
 /// The loop that a program would write, in the legend.
 pub(crate) const LOOP: &str = "device: loop written by hand";
@@ -13,8 +15,10 @@ pub(crate) const LOOP: &str = "device: loop written by hand";
 const PACKED: usize = 1 << 20;
 /// The shapes of `measure/packing.c`.
 const SHAPES: [&str; 4] = ["vector", "nested", "structs", "indexed"];
-/// The lengths of pieces that the loops of `measure/packing.c` are written for.
+/// The lengths of pieces that are drawn. The loops of `measure/packing.c` are written for these, and for every one up to [`SMALL`].
 const PIECES: [usize; 15] = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128, 512, 4096];
+/// The longest piece of those that are measured at every length.
+const SMALL: usize = 64;
 
 /// The experiments, in the order of the page.
 pub fn experiments() -> Vec<Experiment> {
@@ -37,6 +41,17 @@ pub fn experiments() -> Vec<Experiment> {
         ],
         plan: packing,
     };
+    let sizes = Experiment {
+        id: "packing-sizes",
+        title: "Packing and unpacking pieces of every size",
+        scales: (Scale::Linear, Scale::Log),
+        notes: &[
+            "As the experiment before it, with pieces of every size from 1 to 64 bytes, which the compiler of the loop moves in as many \
+             ways. The first implementation alone, beside the loop.",
+        ],
+        plan: sizes,
+        ..packing
+    };
     let gaps = Experiment {
         id: "gaps",
         title: "Latency of messages with gaps",
@@ -51,11 +66,40 @@ pub fn experiments() -> Vec<Experiment> {
         plan: gaps,
         ..packing
     };
-    vec![packing, gaps]
+    vec![packing, sizes, gaps]
 }
 
 fn packing(participants: &Participants, effort: Effort) -> Plan {
     let pieces = effort.pick(vec![1, 3, 8, 24, 64, 512], PIECES.to_vec());
+    Plan {
+        budget: budget(effort),
+        series: packing_of(participants, &pieces),
+        alone: false,
+        limit: None,
+    }
+}
+
+fn sizes(participants: &Participants, effort: Effort) -> Plan {
+    let pieces: Vec<usize> = match effort {
+        Effort::Quick => (1..=SMALL).step_by(9).collect(),
+        Effort::Full => (1..=SMALL).collect(),
+    };
+    let mut series = packing_of(participants, &pieces);
+    series.retain(|one| one.role != Role::Peer);
+    Plan {
+        budget: Budget {
+            time: Duration::from_millis(200),
+            sample: Duration::from_millis(1),
+            ..budget(effort)
+        },
+        series,
+        alone: false,
+        limit: None,
+    }
+}
+
+/// Each implementation and the loop, with pieces of these lengths.
+fn packing_of(participants: &Participants, pieces: &[usize]) -> Vec<SeriesPlan> {
     let mut series = Vec::new();
     for (shape, way) in SHAPES
         .into_iter()
@@ -97,12 +141,7 @@ fn packing(participants: &Participants, effort: Effort) -> Plan {
                 }),
         );
     }
-    Plan {
-        budget: budget(effort),
-        series,
-        alone: false,
-        limit: None,
-    }
+    series
 }
 
 fn gaps(participants: &Participants, effort: Effort) -> Plan {

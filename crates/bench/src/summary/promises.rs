@@ -148,6 +148,15 @@ pub(super) const TARGETS: &[Target] = &[
         )
     },
     Target {
+        reference: Reference::Device(LOOP),
+        at_least: true,
+        ..at_most(
+            "packing pieces of 1 to 64 bytes, each size, against a loop",
+            "packing-sizes",
+            0.9,
+        )
+    },
+    Target {
         at_least: true,
         ..at_most("packing every shape and size", "packing", 1.0)
     },

@@ -1,18 +1,18 @@
 //! The one place where the memory of a user's elements is touched: packing and unpacking.
 //!
-//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which loop copies them
-//! is chosen once for each nest by that size: pieces of up to 128 bytes are moved as one word, or as two that
-//! may overlap, of 1, 2, 4, … 64 bytes; larger ones by `memmove`. Two pieces of an element are moved in [one loop](pairs).
-//! Both directions are the same loops with the sides exchanged.
+//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which of the [loops] copies them
+//! is chosen once for each nest by that size: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`. Two pieces of
+//! an element are moved in [one loop](pairs). Both directions are the same loops with the sides exchanged.
 //!
 //! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
 //! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
 //! the packed side every nest is asserted to end within the bytes that the caller promised there.
 #![allow(unsafe_code)]
 
+mod loops;
+mod moves;
 mod pairs;
 
-use std::ptr;
 use std::sync::Arc;
 
 use weft_sys::span::{Region, SharedBytes};
@@ -20,203 +20,9 @@ use weft_sys::span::{Region, SharedBytes};
 use super::Datatype;
 use super::layout::Piece;
 use super::walk::{Loop, Run, Spot, Times, Visit};
+use loops::{Gather, Nest, Scatter, Strides, move_listed};
+use moves::{LONGEST, move_all};
 use pairs::{Ends, Pairs};
-
-/// A way to move one piece.
-trait Move: Copy {
-    /// # Safety
-    /// As [`ptr::copy`] of all bytes of the piece.
-    unsafe fn piece(self, from: *const u8, to: *mut u8);
-}
-
-/// One word, or the few that the compiler makes of it.
-#[derive(Clone, Copy)]
-struct One<const N: usize>;
-
-/// Two words: the first bytes of a piece, and its last, which begin at the offset. They may overlap.
-#[derive(Clone, Copy)]
-struct Two<const N: usize>(usize);
-
-/// So many bytes, by a call.
-#[derive(Clone, Copy)]
-struct Many(usize);
-
-impl<const N: usize> Move for One<N> {
-    #[inline(always)]
-    unsafe fn piece(self, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller promises N bytes on both sides; arrays of bytes have no alignment to keep.
-        unsafe { to.cast::<[u8; N]>().write(from.cast::<[u8; N]>().read()) };
-    }
-}
-
-impl<const N: usize> Move for Two<N> {
-    #[inline(always)]
-    unsafe fn piece(self, from: *const u8, to: *mut u8) {
-        // SAFETY: the caller promises N bytes from the start and from the offset on both sides; arrays of
-        // bytes have no alignment to keep.
-        unsafe {
-            let first = from.cast::<[u8; N]>().read();
-            let last = from.add(self.0).cast::<[u8; N]>().read();
-            to.cast::<[u8; N]>().write(first);
-            to.add(self.0).cast::<[u8; N]>().write(last);
-        }
-    }
-}
-
-impl Move for Many {
-    #[inline(always)]
-    unsafe fn piece(self, from: *const u8, to: *mut u8) {
-        // SAFETY: the promise of the caller is that of `copy`.
-        unsafe { ptr::copy(from, to, self.0) };
-    }
-}
-
-/// Pieces of one size, of which each is to be moved.
-trait Pieces {
-    /// # Safety
-    /// All pieces are valid for reads on one side and for writes on the other.
-    unsafe fn each(&self, by: impl Move);
-}
-
-/// Moves pieces of `bytes` bytes, which are no more than [`pairs::LONGEST`] unless they may be `LONG`. Sizes that are a power of two, or thrice
-/// one, have a way of their own.
-///
-/// # Safety
-/// As for [`Pieces::each`].
-#[inline]
-unsafe fn move_all<const LONG: bool>(bytes: usize, pieces: &impl Pieces) {
-    // SAFETY: the promise of the caller; each way moves `bytes` bytes.
-    unsafe {
-        match bytes {
-            0 => {}
-            1 => pieces.each(One::<1>),
-            2 => pieces.each(One::<2>),
-            3 => pieces.each(One::<3>),
-            4 => pieces.each(One::<4>),
-            6 => pieces.each(One::<6>),
-            5..=7 => pieces.each(Two::<4>(bytes - 4)),
-            8 => pieces.each(One::<8>),
-            12 => pieces.each(One::<12>),
-            9..=15 => pieces.each(Two::<8>(bytes - 8)),
-            16 => pieces.each(One::<16>),
-            24 => pieces.each(One::<24>),
-            17..=31 => pieces.each(Two::<16>(bytes - 16)),
-            32 => pieces.each(One::<32>),
-            48 => pieces.each(One::<48>),
-            33..=63 => pieces.each(Two::<32>(bytes - 32)),
-            64 => pieces.each(One::<64>),
-            96 => pieces.each(One::<96>),
-            65..=128 => pieces.each(Two::<64>(bytes - 64)),
-            _ if LONG => pieces.each(Many(bytes)),
-            _ => unreachable!("a piece of {bytes} bytes, which is too long for a pair"),
-        }
-    }
-}
-
-/// A loop over pieces: how often, how far apart they are read, how far apart they are written.
-#[derive(Clone, Copy)]
-struct Strides {
-    count: usize,
-    from: isize,
-    to: isize,
-}
-
-/// Pieces of a loop nest.
-struct Nest {
-    from: *const u8,
-    to: *mut u8,
-    inner: Strides,
-    outer: Strides,
-}
-
-impl Pieces for Nest {
-    #[inline]
-    unsafe fn each(&self, by: impl Move) {
-        let Self { inner, outer, .. } = *self;
-        let (mut from_row, mut to_row) = (self.from, self.to);
-        for _ in 0..outer.count {
-            let (mut from, mut to) = (from_row, to_row);
-            for _ in 0..inner.count / 4 {
-                // Four at a time: what a loop costs beside its loads and stores shows with small pieces.
-                let mut at = (from, to);
-                for _ in 0..4 {
-                    // SAFETY: one of the pieces, which the caller promises.
-                    unsafe { by.piece(at.0, at.1) };
-                    at = (
-                        at.0.wrapping_offset(inner.from),
-                        at.1.wrapping_offset(inner.to),
-                    );
-                }
-                (from, to) = at;
-            }
-            for _ in 0..inner.count % 4 {
-                // SAFETY: as above.
-                unsafe { by.piece(from, to) };
-                from = from.wrapping_offset(inner.from);
-                to = to.wrapping_offset(inner.to);
-            }
-            from_row = from_row.wrapping_offset(outer.from);
-            to_row = to_row.wrapping_offset(outer.to);
-        }
-    }
-}
-
-impl Nest {
-    /// Copies all pieces of `bytes` bytes.
-    ///
-    /// # Safety
-    /// As for [`Pieces::each`].
-    #[inline]
-    unsafe fn copy(mut self, mut bytes: usize) {
-        let length = bytes.cast_signed();
-        if (self.inner.from, self.inner.to) == (length, length) {
-            bytes *= self.inner.count;
-            self.inner.count = 1;
-        }
-        // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
-        unsafe { move_all::<true>(bytes, &self) };
-    }
-}
-
-/// Pieces at given displacements that are read, and written one after the other.
-struct Gather<'a> {
-    from: *const u8,
-    to: *mut u8,
-    offsets: &'a [isize],
-    bytes: usize,
-}
-
-impl Pieces for Gather<'_> {
-    #[inline]
-    unsafe fn each(&self, by: impl Move) {
-        let mut to = self.to;
-        for offset in self.offsets {
-            // SAFETY: one of the pieces, which the caller promises.
-            unsafe { by.piece(self.from.wrapping_offset(*offset), to) };
-            to = to.wrapping_add(self.bytes);
-        }
-    }
-}
-
-/// Pieces that are read one after the other, and written at given displacements.
-struct Scatter<'a> {
-    from: *const u8,
-    to: *mut u8,
-    offsets: &'a [isize],
-    bytes: usize,
-}
-
-impl Pieces for Scatter<'_> {
-    #[inline]
-    unsafe fn each(&self, by: impl Move) {
-        let mut from = self.from;
-        for offset in self.offsets {
-            // SAFETY: one of the pieces, which the caller promises.
-            unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
-            from = from.wrapping_add(self.bytes);
-        }
-    }
-}
 
 /// Elements that are packed.
 ///
@@ -268,10 +74,25 @@ fn copying(of: Loop) -> Strides {
     }
 }
 
+/// Bytes of data before the first of these.
+#[inline]
+fn before(pieces: &[Piece]) -> usize {
+    pieces.first().map_or(0, |piece| piece.before)
+}
+
+/// The end of the last of these among the packed data, where the first one goes to a spot.
+#[inline]
+fn end_of(first: Spot, pieces: &[Piece]) -> usize {
+    let last = pieces.last();
+    last.map_or(0, |last| {
+        first.position + (last.before - before(pieces)) + last.bytes
+    })
+}
+
 /// Whether these go in one loop.
 #[inline]
 fn are_paired(runs: &[Run; 2]) -> bool {
-    runs.iter().all(|run| run.bytes <= pairs::LONGEST)
+    runs.iter().all(|run| run.bytes <= LONGEST)
 }
 
 impl Visit for Packing {
@@ -299,7 +120,26 @@ impl Visit for Packing {
             bytes,
         };
         // SAFETY: as in `run`.
-        unsafe { move_all::<true>(bytes, &list) };
+        unsafe { move_all(bytes, &list) };
+    }
+
+    #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        assert!(end_of(first, pieces) <= self.length);
+        let (elements, packed) = (
+            self.elements.wrapping_offset(first.offset),
+            self.packed
+                .wrapping_add(first.position)
+                .wrapping_sub(before(pieces)),
+        );
+        let ends = |piece: &Piece| {
+            (
+                elements.wrapping_offset(piece.offset),
+                packed.wrapping_add(piece.before),
+            )
+        };
+        // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
+        unsafe { move_listed(pieces, ends) };
     }
 
     #[inline]
@@ -349,7 +189,26 @@ impl Visit for Unpacking {
             bytes,
         };
         // SAFETY: as in `run`.
-        unsafe { move_all::<true>(bytes, &list) };
+        unsafe { move_all(bytes, &list) };
+    }
+
+    #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        assert!(end_of(first, pieces) <= self.length);
+        let (elements, packed) = (
+            self.elements.wrapping_offset(first.offset),
+            self.packed
+                .wrapping_add(first.position)
+                .wrapping_sub(before(pieces)),
+        );
+        let ends = |piece: &Piece| {
+            (
+                packed.wrapping_add(piece.before),
+                elements.wrapping_offset(piece.offset),
+            )
+        };
+        // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
+        unsafe { move_listed(pieces, ends) };
     }
 
     #[inline]
@@ -385,6 +244,19 @@ impl Visit for Copying {
         };
         // SAFETY: a walk stays within the elements, which are readable on one side and writable on the other.
         unsafe { nest.copy(run.bytes) };
+    }
+
+    #[inline]
+    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
+        let ends = |piece: &Piece| {
+            let offset = first.offset.wrapping_add(piece.offset);
+            (
+                self.from.wrapping_offset(offset),
+                self.to.wrapping_offset(offset),
+            )
+        };
+        // SAFETY: as in `run`.
+        unsafe { move_listed(pieces, ends) };
     }
 
     #[inline]

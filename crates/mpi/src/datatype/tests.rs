@@ -355,6 +355,11 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
         let in_backwards = piece.repeated(6, -size - gap).settled();
         let rows = Datatype::hvector(3, 1, 6 * (size + gap), &vector).unwrap();
         let in_rows = in_vector.repeated(3, 6 * (size + gap)).settled();
+        // A row that leaves some pieces however many a loop takes in one turn.
+        let wide = Datatype::hvector(15, 1, size + gap, &bytes).unwrap();
+        let in_wide = piece.repeated(15, size + gap).settled();
+        let wide_rows = Datatype::hvector(3, 1, 16 * (size + gap), &wide).unwrap();
+        let in_wide_rows = in_wide.repeated(3, 16 * (size + gap)).settled();
         let pairs = Datatype::hvector(2, 1, size + gap, &bytes).unwrap();
         let in_pairs = piece.repeated(2, size + gap).settled();
         let many_pairs = Datatype::hvector(many, 1, 3 * (size + gap), &pairs).unwrap();
@@ -405,6 +410,7 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
             ("vector", vector, in_vector, [1, 7]),
             ("backwards", backwards, in_backwards, [1, 2]),
             ("rows", rows, in_rows, [1, 3]),
+            ("wide rows", wide_rows, in_wide_rows, [1, 2]),
             ("pairs", many_pairs, in_many_pairs, [1, 2]),
             ("listed", listed, in_listed, [1, 50]),
             ("struct", structure, in_structure, [1, 41]),

@@ -18,7 +18,7 @@ use super::{Assertion, Flavor, LockKind, Window};
 impl Window {
     /// The lock of a member, if it is in shared memory that this rank has attached.
     #[inline(always)]
-    fn lock_at_hand(&self, rank: u32) -> Option<SharedLock<'_>> {
+    pub(super) fn lock_at_hand(&self, rank: u32) -> Option<SharedLock<'_>> {
         let control = self.targets.get(rank as usize)?.control_at_hand()?;
         self.shared_locks
             .then(|| SharedLock::new(control, self.size(), self.fences))

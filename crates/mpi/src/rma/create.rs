@@ -178,7 +178,9 @@ impl Window {
             return Err(error);
         }
         window.settle(made.exposed, contiguous)?;
-        Ok(Arc::new(window))
+        let window = Arc::new(window);
+        window.comm.process().kept_locks.add(&window);
+        Ok(window)
     }
 
     /// This rank knows its own memory without asking.

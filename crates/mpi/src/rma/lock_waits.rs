@@ -1,13 +1,14 @@
 //! Locks taken, waited for and given back.
 //!
 //! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
-//! engine of the target gives it. Both let a rank that has other locks of the window go past those who wait to be alone:
+//! engine of the target gives it. Both let a rank that has other locks, of whatever window, go past those who wait to be alone:
 //! [`ticket_lock`](weft_atomic::ticket_lock) says when, and why nobody waits for ever then. The time that it speaks of belongs to a
-//! rank in a window, here for locks in shared memory, in the engine for the others.
+//! rank in a window, here for locks in shared memory, in the engine for the others. Who waits for what a rank [keeps](super::kept_locks) is
+//! known of locks in shared memory only.
 
 use weft_atomic::Ordering::Relaxed;
 use weft_atomic::reader_bias::Entered;
-use weft_atomic::ticket_lock::Turn;
+use weft_atomic::ticket_lock::{EARLIEST, Turn};
 
 use super::shared_lock::SharedLock;
 use super::{LockKind, Window};
@@ -15,10 +16,11 @@ use crate::engine::{Engine, WaitFor};
 use crate::error::Result;
 
 impl Window {
-    /// Takes the lock of a member. `has_others`: this rank has other locks of the window.
+    /// Takes the lock of a member. `has_others`: this rank has other locks of the window; it may also have some of other windows.
     pub(super) fn take_lock(&self, rank: u32, kind: LockKind, has_others: bool) -> Result<()> {
         if !self.shared_locks {
             let context = self.context();
+            let has_others = has_others || self.comm.process().kept_locks.is_any();
             self.engine()
                 .request_lock(context, rank, kind, has_others)?;
             return self.await_open(rank);
@@ -39,7 +41,7 @@ impl Window {
             self.count_reader(rank, lock);
             return Ok(());
         }
-        if has_others {
+        if has_others || self.comm.process().kept_locks.is_any() {
             return self.await_further(rank, lock);
         }
         self.await_share(lock)?;
@@ -113,12 +115,17 @@ impl Window {
         })
     }
 
-    /// Waits until it may share a lock, not in line: past those who wait to be alone, if that is due.
+    /// Waits until it may share a lock, not in line: past those who wait to be alone, if that is due; it always is while somebody waits for a
+    /// lock that this rank keeps.
     #[cold]
     fn await_further(&self, rank: u32, lock: SharedLock<'_>) -> Result<()> {
         let mut listed = false;
         let outcome = self.await_lock(lock, |_| {
-            let past = lock.share_further(self.time.load(Relaxed), &mut listed);
+            let time = match self.comm.process().kept_locks.is_waited_for() {
+                true => EARLIEST,
+                false => self.time.load(Relaxed),
+            };
+            let past = lock.share_further(time, &mut listed);
             past.map(|past| self.targets[rank as usize].note_past(past))
                 .is_some()
         });

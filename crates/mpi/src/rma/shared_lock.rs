@@ -10,8 +10,8 @@
 //! [off](weft_atomic::reader_bias), and waits for those who are in by their flags. From then on readers take
 //! [tickets](weft_atomic::ticket_lock), too; who has done so [often enough](READERS_IN_A_ROW) turns the flags on again.
 //!
-//! First come, first served, but for a reader that has other locks of the window: it goes past a writer that waits since later than the reader's
-//! time. The clock of the window is a word beside the lock of its first member, which a writer advances that is first in line and has to wait; the
+//! First come, first served, but for a reader that has other locks: it goes past a writer that waits since later than the reader's
+//! time, and past any while somebody waits for a lock that the reader keeps. The clock of the window is a word beside the lock of its first member, which a writer advances that is first in line and has to wait; the
 //! others are not used.
 //!
 //! Who has to wait sets its bit, looks again, and waits for messages; whoever changes the tickets wakes those whose bit is
@@ -197,6 +197,11 @@ impl<'a> SharedLock<'a> {
     /// Shares the lock for a rank that has other locks, and this time: see [`TicketLock::share_further`].
     pub(super) fn share_further(&self, mine: Time, listed: &mut bool) -> Option<Past> {
         self.tickets()?.share_further(mine, listed)
+    }
+
+    /// Whether somebody waits for this rank, which has it.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.tickets().is_some_and(TicketLock::is_waited_for)
     }
 
     /// Who is listed waits no more.

@@ -1,5 +1,6 @@
 //! Some who have several locks at a time and some who want one alone, one step after the other in random order, over several locks:
-//! nobody is in beside who is alone, somebody can always make a step, and nobody is passed without end.
+//! nobody is in beside who is alone, somebody can always make a step, and nobody is passed without end. Who has several gives some of them back, and
+//! asks for others, while it keeps the rest.
 
 use super::*;
 
@@ -57,26 +58,26 @@ struct World {
 impl World {
     fn take(&mut self, actor: &mut Actor, at: usize, how: Held) {
         actor.held.push((at, how));
-        if let Held::ByNumber(Past::Writer(_)) = how {
-            self.passed[at] += 1;
-            self.most_passed = self.most_passed.max(self.passed[at]);
-        }
         actor.doing = Doing::Inside(self.dice.below(4));
     }
 
     fn end_epoch(&mut self, me: usize, actor: &mut Actor) {
-        for (at, how) in actor.held.drain(..) {
-            match how {
-                Held::ByFlag => self.locks[at].leave_by_flag(me),
-                Held::ByNumber(past) => {
-                    self.locks[at].lock().leave();
-                    if let Past::Writer(since) = past {
-                        actor.time = actor.time.max(since);
-                    }
+        while let Some(held) = actor.held.pop() {
+            self.give_back(me, actor, held);
+        }
+        actor.doing = Doing::Rests;
+    }
+
+    fn give_back(&self, me: usize, actor: &mut Actor, (at, how): (usize, Held)) {
+        match how {
+            Held::ByFlag => self.locks[at].leave_by_flag(me),
+            Held::ByNumber(past) => {
+                self.locks[at].lock().leave();
+                if let Past::Writer(since) = past {
+                    actor.time = actor.time.max(since);
                 }
             }
         }
-        actor.doing = Doing::Rests;
     }
 
     /// One step. Whether anything has changed.
@@ -117,8 +118,18 @@ impl World {
                     return true;
                 }
                 let was = *listed;
-                match self.locks[at].lock().share_further(actor.time, listed) {
-                    Some(past) => self.take(actor, at, Held::ByNumber(past)),
+                let mut kept = actor.held.iter();
+                let holds_up = kept.any(|(kept, _)| self.locks[*kept].lock().is_waited_for());
+                let time = if holds_up { EARLIEST } else { actor.time };
+                match self.locks[at].lock().share_further(time, listed) {
+                    Some(past) => {
+                        // How often it goes past while it holds somebody up is bounded by that one.
+                        if past != Past::Nobody && !holds_up {
+                            self.passed[at] += 1;
+                            self.most_passed = self.most_passed.max(self.passed[at]);
+                        }
+                        self.take(actor, at, Held::ByNumber(past));
+                    }
                     None => return *listed != was,
                 }
             }
@@ -134,10 +145,14 @@ impl World {
                     return true;
                 }
                 let at = self.dice.below(LOCKS);
-                if actor.held.iter().any(|(other, _)| *other == at) {
-                    self.end_epoch(me, actor);
-                } else {
-                    actor.doing = Doing::Further(at, false);
+                match actor.held.iter().position(|(other, _)| *other == at) {
+                    None => actor.doing = Doing::Further(at, false),
+                    // One of several is given back, to be asked for again, while the others are kept.
+                    Some(held) if actor.held.len() > 1 && self.dice.below(2) == 0 => {
+                        let held = actor.held.remove(held);
+                        self.give_back(me, actor, held);
+                    }
+                    Some(_) => self.end_epoch(me, actor),
                 }
             }
             Doing::Writes(at, writer) => match self.locks[*at].look(writer, &self.clock) {

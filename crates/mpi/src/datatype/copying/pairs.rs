@@ -2,12 +2,10 @@
 //!
 //! Taken piece by piece, all lines of the elements come into the cache for the first piece, which does little beside waiting for
 //! them, and the second one's loads and stores come after that. In one loop both happen at once, as in one that a program
-//! would write. Each piece is moved in the way of its size, as elsewhere: there is a loop for each two ways.
+//! would write. Each piece is moved in the way of its size: there is a loop for each two ways.
 
-use super::{Move, Pieces, Strides, move_all};
-
-/// Longest piece of a pair: from here on loops over one piece are as quick, and one that calls a function has no other beside it.
-pub(super) const LONGEST: usize = 128;
+use super::loops::Strides;
+use super::moves::{LONGEST, Move, Pieces, move_beside};
 
 /// Where a piece is read and written in the first element.
 #[derive(Clone, Copy)]
@@ -39,7 +37,7 @@ impl Pieces for Pairs {
             pairs: self,
         };
         // SAFETY: the promise of the caller.
-        unsafe { move_all::<false>(self.bytes, &chosen) };
+        unsafe { move_beside(self.bytes, &chosen) };
     }
 }
 
@@ -76,6 +74,63 @@ impl Pairs {
     pub unsafe fn copy(&self, bytes: usize) {
         debug_assert!(bytes.max(self.bytes) <= LONGEST);
         // SAFETY: the promise of the caller.
-        unsafe { move_all::<false>(bytes, self) };
+        unsafe { move_beside(bytes, self) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements of two pieces with a byte behind each, to data without gaps and back.
+    #[test]
+    fn pieces_of_any_two_sizes_are_copied() {
+        const COUNT: usize = 3;
+        let sizes = if cfg!(miri) { 15..=18 } else { 1..=LONGEST };
+        for (first, second) in sizes
+            .clone()
+            .flat_map(|one| sizes.clone().map(move |other| (one, other)))
+        {
+            let (step, stride) = (first + second, first + second + 2);
+            let data: Vec<u8> = (0..step * COUNT)
+                .map(|at| (at * 7 + at / 256 + 1) as u8)
+                .collect();
+            let mut memory = vec![0u8; stride * COUNT];
+            let mut packed = vec![0u8; step * COUNT];
+            let ends = |from: *const u8, to: *mut u8| Ends { from, to };
+            let (from, to) = (data.as_ptr(), memory.as_mut_ptr());
+            let pairs = Pairs {
+                first: ends(from, to),
+                second: ends(from.wrapping_add(first), to.wrapping_add(first + 1)),
+                bytes: second,
+                elements: Strides {
+                    count: COUNT,
+                    from: step.cast_signed(),
+                    to: stride.cast_signed(),
+                },
+            };
+            // SAFETY: the vectors have room for all elements.
+            unsafe { pairs.copy(first) };
+            for (element, expected) in memory.chunks(stride).zip(data.chunks(step)) {
+                let what = format!("{first} and {second} bytes");
+                assert_eq!(element[..first], expected[..first], "{what}");
+                assert_eq!(element[first + 1..stride - 1], expected[first..], "{what}");
+                assert_eq!([element[first], element[stride - 1]], [0, 0], "{what}");
+            }
+            let (from, to) = (memory.as_ptr(), packed.as_mut_ptr());
+            let back = Pairs {
+                first: ends(from, to),
+                second: ends(from.wrapping_add(first + 1), to.wrapping_add(first)),
+                bytes: second,
+                elements: Strides {
+                    count: COUNT,
+                    from: stride.cast_signed(),
+                    to: step.cast_signed(),
+                },
+            };
+            // SAFETY: as above.
+            unsafe { back.copy(first) };
+            assert!(packed == data, "{first} and {second} bytes back");
+        }
     }
 }

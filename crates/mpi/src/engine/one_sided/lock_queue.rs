@@ -1,7 +1,7 @@
 //! Lock queue: who holds the lock of this rank's memory in a window, and who waits for it, first come first served
-//! (MPI 5.0, section 12.5.3); but who has other locks of the window goes past those who wait to be alone.
+//! (MPI 5.0, section 12.5.3); but who has other locks, of whatever window, goes past those who wait to be alone.
 //!
-//! The rule is that of a [ticket lock](weft_atomic::ticket_lock), which says why nobody waits for ever: who has other locks goes
+//! The rule is that of a [ticket lock](weft_atomic::ticket_lock) by times alone, which says why nobody waits for ever: who has other locks goes
 //! past a writer that is first in line and waits since a later time than the reader's own, and takes the time of that writer for its
 //! own when it has given the lock back. There is no clock that all members see; a request brings the time of its rank, which the clock
 //! of the lock is never behind. So whoever has come in before a writer was first has an earlier time than it, which is all that the
@@ -26,7 +26,7 @@ pub enum LockKind {
 struct Waiting {
     peer: Peer,
     kind: LockKind,
-    /// It has other locks of the window.
+    /// It has other locks.
     has_others: bool,
     time: Time,
 }
@@ -43,7 +43,7 @@ pub(super) struct LockQueue {
 }
 
 impl LockQueue {
-    /// Somebody wants it, and has other locks of the window or none, and this time. False if they hold it or wait for it already.
+    /// Somebody wants it, and has other locks or none, and this time. False if they hold it or wait for it already.
     #[must_use]
     pub(super) fn request(
         &mut self,

@@ -56,7 +56,7 @@ pub(super) enum Verb {
     Complete,
     /// A lock in shared memory may be free.
     Freed,
-    /// The lock, shared, for who has other locks of the window; `at` is the time of the sender.
+    /// The lock, shared, for who has other locks; `at` is the time of the sender.
     LockFurther,
 }
 

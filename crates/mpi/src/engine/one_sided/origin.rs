@@ -266,7 +266,7 @@ impl Engine {
         let _ = self.tell_member(context, rank, Verb::Freed);
     }
 
-    /// Asks a member for its lock; its gate opens when it is given. `has_others`: this rank has other locks of the window.
+    /// Asks a member for its lock; its gate opens when it is given. `has_others`: this rank has other locks, of whatever window.
     pub(crate) fn request_lock(
         &mut self,
         context: u32,

@@ -1,0 +1,198 @@
+//! Loops over pieces of one size: nests of two loops, and pieces at given displacements.
+
+use super::super::layout::Piece;
+use super::moves::{Move, Pieces, move_all, move_one};
+
+/// A loop over pieces: how often, how far apart they are read, how far apart they are written.
+#[derive(Clone, Copy)]
+pub(super) struct Strides {
+    pub count: usize,
+    pub from: isize,
+    pub to: isize,
+}
+
+impl Strides {
+    /// From behind the last turn of an inner loop, which has begun at one turn of this one, to the next turn.
+    fn from_end_of(self, inner: Self) -> (isize, isize) {
+        let rest = |outer: isize, inner_stride: isize| {
+            outer.wrapping_sub(inner_stride.wrapping_mul(inner.count.cast_signed()))
+        };
+        (rest(self.from, inner.from), rest(self.to, inner.to))
+    }
+}
+
+/// Pieces of a loop nest.
+pub(super) struct Nest {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub inner: Strides,
+    pub outer: Strides,
+}
+
+/// Where the next piece is read and written.
+#[derive(Clone, Copy)]
+struct At {
+    from: *const u8,
+    to: *mut u8,
+}
+
+impl At {
+    #[inline(always)]
+    fn advance(&mut self, (from, to): (isize, isize)) {
+        self.from = self.from.wrapping_offset(from);
+        self.to = self.to.wrapping_offset(to);
+    }
+
+    /// Moves so many pieces.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline(always)]
+    unsafe fn moves(&mut self, count: usize, by: impl Move, apart: (isize, isize)) {
+        for _ in 0..count {
+            // SAFETY: the promise of the caller.
+            unsafe { by.piece(self.from, self.to) };
+            self.advance(apart);
+        }
+    }
+}
+
+impl Nest {
+    /// Moves the pieces of rows, each of so many.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline(always)]
+    unsafe fn rows<const ROW: usize>(&self, by: impl Move) {
+        let Self { inner, outer, .. } = *self;
+        let mut at = self.first();
+        for _ in 0..outer.count {
+            // SAFETY: the pieces of a row, which the caller promises.
+            unsafe { at.moves(ROW, by, (inner.from, inner.to)) };
+            at.advance(outer.from_end_of(inner));
+        }
+    }
+
+    fn first(&self) -> At {
+        At {
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
+impl Pieces for Nest {
+    // What a loop costs beside its loads and stores shows with small pieces. So there is one pair of addresses, and nothing that
+    // has to go to the stack; some pieces are moved in one turn, and so are those that are left.
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        const fn of<M: Move>(_: &M) -> (usize, bool) {
+            (M::GROUP, M::SHORT_ROWS)
+        }
+        let (group, has_short_rows) = of(&by);
+        let Self { inner, outer, .. } = *self;
+        // SAFETY: the promise of the caller.
+        unsafe {
+            match inner.count {
+                4 if has_short_rows => return self.rows::<4>(by),
+                5 if has_short_rows => return self.rows::<5>(by),
+                6 if has_short_rows => return self.rows::<6>(by),
+                7 if has_short_rows => return self.rows::<7>(by),
+                _ => {}
+            }
+        }
+        let (apart, to_next) = ((inner.from, inner.to), outer.from_end_of(inner));
+        let mut at = self.first();
+        for _ in 0..outer.count {
+            // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.
+            // SAFETY: a field of this value.
+            let count = unsafe { (&raw const self.inner.count).read_volatile() };
+            // SAFETY: the pieces of a row, which the caller promises.
+            unsafe {
+                for _ in 0..count / group {
+                    at.moves(group, by, apart);
+                }
+                if group > 4 && count & 4 != 0 {
+                    at.moves(4, by, apart);
+                }
+                if count & 2 != 0 {
+                    at.moves(2, by, apart);
+                }
+                if count & 1 != 0 {
+                    at.moves(1, by, apart);
+                }
+            }
+            at.advance(to_next);
+        }
+    }
+}
+
+impl Nest {
+    /// Copies all pieces of `bytes` bytes.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`].
+    #[inline]
+    pub(super) unsafe fn copy(mut self, mut bytes: usize) {
+        let length = bytes.cast_signed();
+        if (self.inner.from, self.inner.to) == (length, length) {
+            bytes *= self.inner.count;
+            self.inner.count = 1;
+        }
+        // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
+        unsafe { move_all(bytes, &self) };
+    }
+}
+
+/// Pieces at given displacements that are read, and written one after the other.
+pub(super) struct Gather<'a> {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub offsets: &'a [isize],
+    pub bytes: usize,
+}
+
+impl Pieces for Gather<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut to = self.to;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(self.from.wrapping_offset(*offset), to) };
+            to = to.wrapping_add(self.bytes);
+        }
+    }
+}
+
+/// Pieces that are read one after the other, and written at given displacements.
+pub(super) struct Scatter<'a> {
+    pub from: *const u8,
+    pub to: *mut u8,
+    pub offsets: &'a [isize],
+    pub bytes: usize,
+}
+
+impl Pieces for Scatter<'_> {
+    #[inline]
+    unsafe fn each(&self, by: impl Move) {
+        let mut from = self.from;
+        for offset in self.offsets {
+            // SAFETY: one of the pieces, which the caller promises.
+            unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
+            from = from.wrapping_add(self.bytes);
+        }
+    }
+}
+
+/// Moves pieces of any sizes; `ends` says where each is read and written.
+///
+/// # Safety
+/// All pieces are valid for reads on one side and for writes on the other.
+#[inline]
+pub(super) unsafe fn move_listed(pieces: &[Piece], ends: impl Fn(&Piece) -> (*const u8, *mut u8)) {
+    for piece in pieces {
+        let (from, to) = ends(piece);
+        // SAFETY: the promise of the caller.
+        unsafe { move_one(from, to, piece.bytes) };
+    }
+}

@@ -1,0 +1,46 @@
+//! KeptLocks: the windows of a rank, whichever of them it has locks of, so that a rank which waits for one more finds out what it keeps.
+//!
+//! Only who has to wait asks. Locks are in the [epochs](super::epoch) of the windows.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use super::Window;
+
+/// The windows of a rank that are not gone.
+#[derive(Debug, Default)]
+pub(crate) struct KeptLocks(Mutex<Vec<Weak<Window>>>);
+
+impl KeptLocks {
+    /// The rank has one more window.
+    pub(super) fn add(&self, window: &Arc<Window>) {
+        let mut windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.retain(|window| window.strong_count() > 0);
+        windows.push(Arc::downgrade(window));
+    }
+
+    /// Whether any window is such.
+    fn any(&self, is_such: impl FnMut(&Arc<Window>) -> bool) -> bool {
+        // Whoever is dropped here for the last time is dropped without the lock.
+        let windows: Vec<Arc<Window>> = {
+            let windows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            windows.iter().filter_map(Weak::upgrade).collect()
+        };
+        windows.iter().any(is_such)
+    }
+
+    /// Whether the rank has a lock of any window.
+    pub(super) fn is_any(&self) -> bool {
+        self.any(|window| window.epoch.held().next().is_some())
+    }
+
+    /// Whether somebody waits for a lock in shared memory that the rank has.
+    pub(super) fn is_waited_for(&self) -> bool {
+        self.any(|window| {
+            let mut kept = window.epoch.held();
+            kept.any(|rank| {
+                let lock = window.lock_at_hand(rank);
+                lock.is_some_and(|lock| lock.is_waited_for())
+            })
+        })
+    }
+}

@@ -92,7 +92,8 @@ fn nobody_waits_for_a_rank_that_uses_sessions_only() {
             ] {
                 let file = slurm.file(&format!("{way}-{what}{who}"));
                 let mut start = srun(&slurm, way, 2);
-                start.env("WHO", who);
+                // Nodes may not be free yet of the job before, which srun says.
+                start.arg("-Q").env("WHO", who);
                 let ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
                 check_sessions_beside(&ended, 4, &format!("{way}: {what}, rank {who}"));
             }

@@ -143,16 +143,17 @@ impl Searcher {
 
     /// It is told, and the ranks stay for a debugger: this one is stopped last.
     fn stop(&self, found: &Standstill) {
-        let mut running = self.ranks.running();
-        running.sort_by_key(|rank| (rank.process == process::id(), rank.rank));
+        let running = self.ranks.running();
         let named = running.iter();
         let named = named.map(|rank| format!("{} (rank {})", rank.process, rank.rank));
         let named: Vec<String> = named.collect();
         let by = format!("{VARIABLE}=stop");
         let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
         say(&text);
-        for rank in running {
-            let _ = process::signal(rank.process, SIGSTOP);
+        let us = process::id();
+        let others = running.iter().map(|rank| rank.process);
+        for process in others.filter(|process| *process != us).chain([us]) {
+            let _ = process::signal(process, SIGSTOP);
         }
     }
 }

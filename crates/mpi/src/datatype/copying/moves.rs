@@ -232,9 +232,9 @@ pub(super) unsafe fn move_beside(bytes: usize, pieces: &impl Pieces) {
             pieces,
             [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16],
             match bytes {
-                ..=32 => move_words::<32>(bytes, pieces),
-                ..=64 => move_words::<64>(bytes, pieces),
-                ..=LONGEST => move_words::<LONGEST>(bytes, pieces),
+                17..=32 => move_words::<32>(bytes, pieces),
+                33..=64 => move_words::<64>(bytes, pieces),
+                65..=LONGEST => move_words::<LONGEST>(bytes, pieces),
                 _ => unreachable!("a piece of {bytes} bytes, which is too long for a pair"),
             }
         );

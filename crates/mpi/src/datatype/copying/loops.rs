@@ -13,7 +13,7 @@ pub(super) struct Strides {
 
 impl Strides {
     /// From behind the last turn of an inner loop, which has begun at one turn of this one, to the next turn.
-    fn from_end_of(self, inner: Self) -> (isize, isize) {
+    fn to_next_after(self, inner: Self) -> (isize, isize) {
         let rest = |outer: isize, inner_stride: isize| {
             outer.wrapping_sub(inner_stride.wrapping_mul(inner.count.cast_signed()))
         };
@@ -69,7 +69,7 @@ impl Nest {
         for _ in 0..outer.count {
             // SAFETY: the pieces of a row, which the caller promises.
             unsafe { at.moves(ROW, by, (inner.from, inner.to)) };
-            at.advance(outer.from_end_of(inner));
+            at.advance(outer.to_next_after(inner));
         }
     }
 
@@ -101,7 +101,7 @@ impl Pieces for Nest {
                 _ => {}
             }
         }
-        let (apart, to_next) = ((inner.from, inner.to), outer.from_end_of(inner));
+        let (apart, to_next) = ((inner.from, inner.to), outer.to_next_after(inner));
         let mut at = self.first();
         for _ in 0..outer.count {
             // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.

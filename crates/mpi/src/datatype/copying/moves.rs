@@ -94,17 +94,18 @@ impl<const N: usize> Move for Exact<N> {
 
 /// Pieces of so many bytes, more than half of `MOST` and no more, that end with a word of `LAST` bytes.
 #[derive(Clone, Copy)]
-pub(super) struct Words<const LAST: usize, const MOST: usize>(usize);
+pub(super) struct Words<'a, const LAST: usize, const MOST: usize>(&'a usize);
 
-impl<const LAST: usize, const MOST: usize> Move for Words<LAST, MOST> {
+impl<const LAST: usize, const MOST: usize> Move for Words<'_, LAST, MOST> {
     #[inline(always)]
     unsafe fn piece(self, from: *const u8, to: *mut u8) {
         let bytes = if MOST > 32 {
-            // Read anew for each piece: else the compiler makes a loop of its own for each number of words.
-            // SAFETY: a field of this value.
-            unsafe { (&raw const self.0).read_volatile() }
+            // Read anew for each piece: else the compiler makes a loop of its own for each number of words. From where it lies: a value of this
+            // type would be stored to the stack each time.
+            // SAFETY: a reference may be read.
+            unsafe { std::ptr::from_ref(self.0).read_volatile() }
         } else {
-            self.0
+            *self.0
         };
         // SAFETY: the caller promises so many bytes on both sides, which are more than half of `MOST`; no word reaches further.
         unsafe {
@@ -186,11 +187,11 @@ unsafe fn move_words<const MOST: usize>(bytes: usize, pieces: &impl Pieces) {
     // SAFETY: the promise of the caller; each way moves `bytes` bytes.
     unsafe {
         match last_word((bytes - 1) % 16 + 1) {
-            1 => pieces.each(Words::<1, MOST>(bytes)),
-            2 => pieces.each(Words::<2, MOST>(bytes)),
-            4 => pieces.each(Words::<4, MOST>(bytes)),
-            8 => pieces.each(Words::<8, MOST>(bytes)),
-            _ => pieces.each(Words::<16, MOST>(bytes)),
+            1 => pieces.each(Words::<1, MOST>(&bytes)),
+            2 => pieces.each(Words::<2, MOST>(&bytes)),
+            4 => pieces.each(Words::<4, MOST>(&bytes)),
+            8 => pieces.each(Words::<8, MOST>(&bytes)),
+            _ => pieces.each(Words::<16, MOST>(&bytes)),
         }
     }
 }
@@ -231,9 +232,9 @@ pub(super) unsafe fn move_beside(bytes: usize, pieces: &impl Pieces) {
             pieces,
             [1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16],
             match bytes {
-                ..=32 => move_words::<32>(bytes, pieces),
-                ..=64 => move_words::<64>(bytes, pieces),
-                ..=LONGEST => move_words::<LONGEST>(bytes, pieces),
+                17..=32 => move_words::<32>(bytes, pieces),
+                33..=64 => move_words::<64>(bytes, pieces),
+                65..=LONGEST => move_words::<LONGEST>(bytes, pieces),
                 _ => unreachable!("a piece of {bytes} bytes, which is too long for a pair"),
             }
         );

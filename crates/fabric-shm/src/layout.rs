@@ -23,11 +23,11 @@
 //! # Who may touch what
 //! | part | written by | read by |
 //! |---|---|---|
-//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts; `inquiry` by the launcher; `absences` by who is absent, and by the launcher for those of other hosts | all |
+//! | Header | the launcher, before any rank starts; `run_states` by whoever joins, leaves, falls asleep, wakes, or wakes another, and by the launcher for the dead; `aborted` by the first rank that aborts; `inquiry` by the launcher, or the rank that searches for deadlocks in its place; `absences` by who is absent, and by the launcher for those of other hosts | all |
 //! | Control: doorbell | its rank; peers that ring; the launcher, and who aborts | all |
 //! | Control: core | its rank | all |
 //! | Control: pending lanes | peers add, its rank takes; the launcher marks the summaries | its rank |
-//! | Control: identity | its rank; the launcher may read | all |
+//! | Control: identity | its rank; the launcher may read, and so may the rank that searches for deadlocks in its place, which tells of ends in order | all |
 //! | Control: presence | its rank | the owner of the grant that it is inside of |
 //! | Control: shared transfer | its rank; the peer that helps it | both |
 //! | Grant | its owner; a user counts itself in and out of `admission` | all |

@@ -1,5 +1,6 @@
 //! Launcher's view of a running job: how far each rank has come and who aborted with what; and what the launcher tells
-//! the ranks: who died, and who is started in their place.
+//! the ranks: who died, and who is started in their place. Where another launcher has started them, a rank uses it to search for
+//! deadlocks in the place of ours.
 //!
 //! What it reads is written by the ranks, so it is what they say: good enough for the last line of a
 //! launcher, not for a decision about somebody else's process.

@@ -152,11 +152,14 @@ impl DeadlockSearch {
         };
         let mut state = member.state();
         for _ in 0..TRIES {
-            if let Some(way) = &state.way {
-                if tell(way, waits).is_ok() {
+            match state.way.as_ref().map(|way| tell(way, waits)) {
+                Some(Ok(())) => return,
+                // Who searches does not read, and is told again when it asks again.
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => {
+                    state.way = None;
                     return;
                 }
-                state.way = None;
+                Some(Err(_)) | None => state.way = None,
             }
             match member.find() {
                 Ok(Some(way)) => state.way = Some(way),

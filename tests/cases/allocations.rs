@@ -386,9 +386,9 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
             let ended = run(start.arg(program()).arg(end), LIMIT);
             // What it says of a code is not by rank.
             let said = if end == "code" { "" } else { said };
-            // A rank that hears of the loss before the launcher does ends the job with the class of its error.
+            // A rank that hears of the loss before the launcher does, or of the end of who aborts, ends the job with the class of its error.
             let code = match ended.code() {
-                Some(PROC_ABORTED) if end == "kill" => PROC_ABORTED,
+                Some(PROC_ABORTED) if ["kill", "abort"].contains(&end) => PROC_ABORTED,
                 _ => code,
             };
             judge(&ended, end, code, said);

@@ -64,7 +64,13 @@ impl Neighbour {
 
     /// Whether it has said goodbye; `None` if it has said nothing.
     fn heard(&self) -> Option<bool> {
-        match recv(&self.socket, &mut [0; 4][..], RecvFlags::DONTWAIT) {
+        let receive = || recv(&self.socket, &mut [0; 4][..], RecvFlags::DONTWAIT);
+        let received = match receive() {
+            // It has ended with something unread, which the kernel says before it gives what was said to us.
+            Err(rustix::io::Errno::CONNRESET) => receive(),
+            received => received,
+        };
+        match received {
             Ok((1.., _)) => Some(true),
             Ok(_) => Some(false),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => None,
@@ -161,6 +167,17 @@ mod tests {
         drop((there, without));
         assert_eq!(first_lost(&[one, two, three]), Some(2));
         drop(alive);
+    }
+
+    /// Both have said goodbye, and the other one has ended without reading ours.
+    #[test]
+    fn a_goodbye_is_heard_of_who_has_not_read_ours() {
+        let (one, other) = pair(1);
+        let there = Neighbour::new(0, other);
+        there.part();
+        one.part();
+        drop(there);
+        assert_eq!(first_lost(&[one]), None);
     }
 
     #[test]

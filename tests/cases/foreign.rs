@@ -181,6 +181,19 @@ fn a_mistake_is_told_with_its_place() {
     );
 }
 
+/// The calls that the program makes are counted, at its lines.
+#[test]
+fn a_profile_counts_the_calls_of_the_program() {
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "2", "--profile"])
+        .arg(build_with("mpicc", "counted"))
+        .env_remove("LD_LIBRARY_PATH");
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    weft_tests::expect_counted(&ended, "counted.c", [("MPI_Send", 10), ("MPI_Recv", 12)]);
+}
+
 /// Builds a program that runs with MPICH's own library, wherever the dynamic linker would look otherwise.
 fn build_for_its_own(name: &str) -> PathBuf {
     let library = mpich().join("lib");

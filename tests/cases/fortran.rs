@@ -250,6 +250,20 @@ fn what_is_written_after_the_call_is_read() {
 }
 
 #[test]
+fn a_profile_names_the_lines_of_the_program() {
+    if !is_there() {
+        return;
+    }
+    let mut command = tool("mpiexec");
+    command
+        .args(["-n", "2", "--profile"])
+        .arg(build("mpifort", "counted.f90"));
+    let ended = run(&mut command, Duration::from_secs(60));
+    ended.expect_success();
+    weft_tests::expect_counted(&ended, "counted.f90", [("MPI_Send", 9), ("MPI_Recv", 11)]);
+}
+
+#[test]
 fn an_error_names_the_line_of_the_program() {
     if !is_there() {
         return;

@@ -58,6 +58,30 @@ pub fn tool(name: &str) -> Command {
     Command::new(installation().join("bin").join(name))
 }
 
+/// Expects a profile in which each of these calls stands ten times at its line of the program.
+///
+/// # Panics
+/// If one does not.
+pub fn expect_counted(ended: &Ended, source: &str, calls: [(&str, u32); 2]) {
+    for (call, line) in calls {
+        let place = format!("{source}:{line} (");
+        let rows = ended
+            .err
+            .lines()
+            .map(|row| row.split_whitespace().collect());
+        let found = rows
+            .map(|words: Vec<&str>| words)
+            .find(|words| words.first() == Some(&call) && words.get(3) == Some(&"10"));
+        let found = found.map(|words| format!("{} {}", words[1], words[2]));
+        assert!(
+            found
+                .as_ref()
+                .is_some_and(|found| found.starts_with(&place)),
+            "{call} at {place}: {ended:?}"
+        );
+    }
+}
+
 /// Whether libfabric is installed, as `weft info` of the installation says.
 ///
 /// # Panics

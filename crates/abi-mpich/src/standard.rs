@@ -8,8 +8,22 @@ use std::ffi::{CStr, c_int, c_void};
 use crate::generated::names::{NAMES, place};
 use crate::number::{STANDARD_CART, STANDARD_DIST_GRAPH, STANDARD_GRAPH};
 
+/// Where a function is.
+#[derive(Clone, Copy)]
+struct Address {
+    /// By the name that programs call: profiles count it.
+    called: usize,
+    /// By its name for tools, `PMPI_`.
+    profiling: usize,
+}
+
+const UNKNOWN: Address = Address {
+    called: 0,
+    profiling: 0,
+};
+
 /// Written by [`load`] before the program can call anything, read afterwards.
-static mut ADDRESSES: [usize; NAMES.len()] = [0; NAMES.len()];
+static mut ADDRESSES: [Address; NAMES.len()] = [UNKNOWN; NAMES.len()];
 
 const LIBRARY: &CStr = c"libmpi_abi.so.1";
 
@@ -31,9 +45,10 @@ extern "C" fn load() {
         ));
     }
     for (place, name) in NAMES.iter().enumerate() {
-        // SAFETY: the library is loaded, the name ends with zero.
-        let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-        if address.is_null() {
+        // SAFETY: the library is loaded, both names end with zero, and the first begins with a P that the other one has not.
+        let [called, profiling] = [name.to_bytes_with_nul()[1..].as_ptr().cast(), name.as_ptr()]
+            .map(|name| unsafe { libc::dlsym(library, name) } as usize);
+        if called == 0 || profiling == 0 {
             leave(&format!(
                 "{} has no {}: it belongs to another version of Weft than this library; install both from one",
                 LIBRARY.to_string_lossy(),
@@ -43,9 +58,9 @@ extern "C" fn load() {
         // SAFETY: constructors of one library run once, on one thread, before its functions can be called.
         unsafe {
             (&raw mut ADDRESSES)
-                .cast::<usize>()
+                .cast::<Address>()
                 .add(place)
-                .write(address as usize)
+                .write(Address { called, profiling })
         };
     }
 }
@@ -69,17 +84,40 @@ fn leave(text: &str) -> ! {
     unsafe { libc::_exit(127) }
 }
 
-/// The function at a place of [`NAMES`], as a pointer of type `F`.
+/// The function at a place of [`NAMES`], as a pointer of type `F`, for what the program has called.
 ///
 /// # Safety
 /// `F` is the type of a pointer to the function of that name in the standard ABI.
 #[inline(always)]
 pub unsafe fn function<F: Copy>(place: usize) -> F {
+    // SAFETY: the caller vouches for the type.
+    unsafe { pointer(address(place).called) }
+}
+
+/// As [`function`], for what the translation itself asks: that is no call of the program, and counts in no profile.
+///
+/// # Safety
+/// As for [`function`].
+#[inline(always)]
+pub unsafe fn own_question<F: Copy>(place: usize) -> F {
+    // SAFETY: as above.
+    unsafe { pointer(address(place).profiling) }
+}
+
+#[inline(always)]
+fn address(place: usize) -> Address {
+    assert!(place < NAMES.len());
+    // SAFETY: it was written before any function of this library could be called, and the place is one of them.
+    unsafe { (&raw const ADDRESSES).cast::<Address>().add(place).read() }
+}
+
+/// # Safety
+/// `F` is the type of a pointer to the function there.
+#[inline(always)]
+unsafe fn pointer<F: Copy>(address: usize) -> F {
     const { assert!(size_of::<F>() == size_of::<usize>()) };
-    debug_assert!(place < NAMES.len());
-    // SAFETY: it was written before any function of this library could be called; the caller vouches for the type.
+    // SAFETY: the sizes are equal, and the caller vouches for the type.
     unsafe {
-        let address = (&raw const ADDRESSES).cast::<usize>().add(place).read();
         std::mem::transmute_copy::<*const c_void, F>(&std::ptr::with_exposed_provenance(address))
     }
 }
@@ -93,14 +131,14 @@ pub fn peers(comm: usize, none: bool) -> usize {
     // SAFETY: both are addresses of variables; the call that follows tells of a wrong communicator.
     unsafe {
         let test: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            function(place::MPI_COMM_TEST_INTER);
+            own_question(place::MPI_COMM_TEST_INTER);
         test(comm, &raw mut inter);
         let place = if inter == 0 {
             place::MPI_COMM_SIZE
         } else {
             place::MPI_COMM_REMOTE_SIZE
         };
-        let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place);
+        let count: unsafe extern "C" fn(usize, *mut c_int) -> c_int = own_question(place);
         count(comm, &raw mut size);
     }
     usize::try_from(size).unwrap_or(0)
@@ -127,22 +165,23 @@ fn neighbors(comm: usize) -> (usize, usize) {
     ] = [0; 5];
     // SAFETY: all are addresses of variables.
     unsafe {
-        let one: unsafe extern "C" fn(usize, *mut c_int) -> c_int = function(place::MPI_TOPO_TEST);
+        let one: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
+            own_question(place::MPI_TOPO_TEST);
         one(comm, &raw mut topology);
         match topology {
             STANDARD_CART => {
                 let dimensions: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-                    function(place::MPI_CARTDIM_GET);
+                    own_question(place::MPI_CARTDIM_GET);
                 dimensions(comm, &raw mut incoming);
                 incoming *= 2;
                 outgoing = incoming;
             }
             STANDARD_GRAPH => {
                 let own: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-                    function(place::MPI_COMM_RANK);
+                    own_question(place::MPI_COMM_RANK);
                 own(comm, &raw mut rank);
                 let count: unsafe extern "C" fn(usize, c_int, *mut c_int) -> c_int =
-                    function(place::MPI_GRAPH_NEIGHBORS_COUNT);
+                    own_question(place::MPI_GRAPH_NEIGHBORS_COUNT);
                 count(comm, rank, &raw mut incoming);
                 outgoing = incoming;
             }
@@ -152,7 +191,7 @@ fn neighbors(comm: usize) -> (usize, usize) {
                     *mut c_int,
                     *mut c_int,
                     *mut c_int,
-                ) -> c_int = function(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
+                ) -> c_int = own_question(place::MPI_DIST_GRAPH_NEIGHBORS_COUNT);
                 count(
                     comm,
                     &raw mut incoming,

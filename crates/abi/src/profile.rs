@@ -53,6 +53,7 @@ use std::sync::OnceLock;
 use weft_atomic::{AtomicU64, Ordering};
 use weft_launch::profile::ProfileMemory;
 use weft_launch::profile::layout::{Cause, EventKind, NOBODY};
+use weft_sys::call_site::{self, CallSite};
 
 use crate::generated::constants as k;
 use crate::generated::profiled::CALLS;
@@ -117,6 +118,17 @@ pub fn finish() {
     }
 }
 
+/// The place of the program at which a call was made that returns there: in a library that translates calls (for programs of MPICH's ABI,
+/// and in Fortran) it is that of who has called it.
+#[inline]
+fn program_place(back: u64) -> u64 {
+    if !call_site::is_in_translation(back as usize) {
+        return back;
+    }
+    let place = CallSite::of_return().and_then(|site| site.address());
+    place.map_or(back, |place| place as u64)
+}
+
 /// A call begins. Answers what is to be called.
 ///
 /// # Safety
@@ -137,7 +149,7 @@ unsafe extern "C" fn enter(frame: *mut Frame) -> usize {
     let Some(recorder) = RECORDER.get() else {
         return whole;
     };
-    let Some((area, site)) = recorder.site(frame.back, number) else {
+    let Some((area, site)) = recorder.site(program_place(frame.back), number) else {
         return whole;
     };
     if call.kind != Kind::Collective {

@@ -280,8 +280,10 @@ fn own_code() -> Option<&'static Range<usize>> {
 /// Libraries that translate calls, of programs of MPICH's ABI and of Fortran, and are no places of the program.
 const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
 
-/// Whether an address is in one of them.
-fn is_in_translation(address: usize) -> bool {
+/// Whether an address is in a library between the program and MPI that translates calls, and so is no place of the program.
+#[must_use]
+#[inline]
+pub fn is_in_translation(address: usize) -> bool {
     static FOUND: OnceLock<Vec<Range<usize>>> = OnceLock::new();
     let found = FOUND.get_or_init(|| {
         let mut found = Vec::new();

@@ -54,7 +54,7 @@ fn is_root(comm: usize, root: c_int) -> bool {
     // SAFETY: the types are those of the standard ABI; an error of the communicator is told by the call itself.
     unsafe {
         let call: unsafe extern "C" fn(usize, *mut c_int) -> c_int =
-            standard::function(place::MPI_COMM_RANK);
+            standard::own_question(place::MPI_COMM_RANK);
         call(comm, &raw mut rank) == 0 && rank == root
     }
 }

@@ -88,7 +88,7 @@ pub fn report(found: &Standstill, stopped: Option<&[String]>) -> Vec<Event> {
 }
 
 /// The same, told by the ranks themselves where nobody of ours has started them: all of it, and with what exit code so many ranks end.
-/// `stopped`: as for [`report`], and by what that was asked for.
+/// `stopped`: as for [`report()`], and by what that was asked for.
 pub fn told_by_ranks(
     found: &Standstill,
     ranks: usize,

@@ -14,7 +14,7 @@
 //!
 //! # Order
 //! The receive of a call that looks is younger than all that are posted, and no message that came before matches it:
-//! an arrival asks the posted ones first, then the [`Looking`] one. It is taken back before the engine is let go of, so
+//! an arrival asks the posted ones first, then the [`Looking`](super::looking::Looking) one. It is taken back before the engine is let go of, so
 //! nobody posts a receive meanwhile. A message that it matches and cannot take ends the look: no later one may overtake
 //! that.
 

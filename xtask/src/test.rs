@@ -99,7 +99,7 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
-        // Beside the lints, which have another profile. Its last third is the linker's, which keeps one core busy.
+        // Beside the lints, which have another profile: its end keeps one core busy.
         beside_others: true,
         ..Step::new("installation", "cargo xtask dist")
     },

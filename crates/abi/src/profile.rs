@@ -119,10 +119,10 @@ pub fn finish() {
 }
 
 /// The place of the program at which a call was made that returns there: in a library that translates calls (for programs of MPICH's ABI,
-/// and in Fortran) it is that of who has called it.
+/// and in Fortran) it is that of who has called it. Not on a fiber, whose stack may have no room for that.
 #[inline]
 fn program_place(back: u64) -> u64 {
-    if !call_site::is_in_translation(back as usize) {
+    if !call_site::is_in_translation(back as usize) || weft_fiber::is_fiber() {
         return back;
     }
     let place = CallSite::of_return().and_then(|site| site.address());

@@ -119,6 +119,23 @@ impl Player<'_> {
     }
 }
 
+/// Two windows in memory that all members share, if they share any.
+fn two_windows(comm: &Arc<Comm>) -> [Arc<Window>; 2] {
+    [0, 1].map(|_| {
+        let allocation = Allocation::OfWeft(16);
+        Window::new(comm, Flavor::Allocate, allocation, 8, &Info::default()).expect("a window")
+    })
+}
+
+/// Nobody uses them any more.
+fn end_with(comm: &Comm, process: &Process, windows: &[Arc<Window>]) {
+    barrier(comm);
+    for window in windows {
+        window.free().expect("no epoch is open");
+    }
+    process.drain();
+}
+
 /// Locks of two windows at a time: those of one are kept while epochs of the other come and go.
 fn of_both(one: &mut Player<'_>, other: &mut Player<'_>) {
     let size = one.window.size();
@@ -319,11 +336,7 @@ fn locks_of_two_windows_are_shared_in_any_order() {
         let played = world.run(|endpoint| {
             let process = Process::new(Box::new(endpoint));
             let comm = process.world();
-            let windows = [0, 1].map(|_| {
-                let allocation = Allocation::OfWeft(16);
-                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
-                    .expect("a window")
-            });
+            let windows = two_windows(&comm);
             let mut number = 0;
             let [mut one, mut other] = windows.each_ref().map(|window: &Arc<Window>| {
                 number += 1;
@@ -345,11 +358,7 @@ fn locks_of_two_windows_are_shared_in_any_order() {
                     _ => of_each(&mut other, &mut one),
                 }
             }
-            barrier(&comm);
-            for window in &windows {
-                window.free().expect("no epoch is open");
-            }
-            process.drain();
+            end_with(&comm, &process, &windows);
         });
         if let Err(failure) = played {
             panic!("{ranks} ranks, seed {seed}: {failure}");
@@ -369,11 +378,7 @@ fn epochs_of_two_windows_hold_nobody_up_for_ever() {
         let played = world.run(|endpoint| {
             let process = Process::new(Box::new(endpoint));
             let comm = process.world();
-            let windows = [0, 1].map(|_| {
-                let allocation = Allocation::OfWeft(16);
-                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
-                    .expect("a window")
-            });
+            let windows = two_windows(&comm);
             let player = |at: usize| Player {
                 window: &windows[at],
                 dice: StdRng::seed_from_u64(seed),
@@ -425,11 +430,7 @@ fn epochs_of_two_windows_hold_nobody_up_for_ever() {
                     }
                 }
             }
-            barrier(&comm);
-            for window in &windows {
-                window.free().expect("no epoch is open");
-            }
-            process.drain();
+            end_with(&comm, &process, &windows);
         });
         if let Err(failure) = played {
             panic!("seed {seed}: {failure}");
@@ -448,11 +449,7 @@ fn a_lock_of_another_window_is_another_lock() {
         let played = world.run(|endpoint| {
             let process = Process::new(Box::new(endpoint));
             let comm = process.world();
-            let windows = [0, 1].map(|_| {
-                let allocation = Allocation::OfWeft(16);
-                Window::new(&comm, Flavor::Allocate, allocation, 8, &Info::default())
-                    .expect("a window")
-            });
+            let windows = two_windows(&comm);
             match comm.rank() {
                 0 => (0..2).for_each(|reader| pass_time(&comm, 0, 1 + reader)),
                 me @ (1 | 2) => {
@@ -471,11 +468,7 @@ fn a_lock_of_another_window_is_another_lock() {
                     window.unlock(0).expect("it is held");
                 }
             }
-            barrier(&comm);
-            for window in &windows {
-                window.free().expect("no epoch is open");
-            }
-            process.drain();
+            end_with(&comm, &process, &windows);
         });
         if let Err(failure) = played {
             panic!("seed {seed}: {failure}");

@@ -178,7 +178,9 @@ fn what_becomes_of_the_job_is_said_by_the_environment() {
         let of = of.filter(|process| is_stopped(*process));
         of.count()
     };
-    while stopped() < 2 && Instant::now() < until {
+    // What a rank has said comes by Hydra's processes, later than it stops.
+    let is_said = || std::fs::read_to_string(&log).is_ok_and(|said| said.contains("are stopped"));
+    while (stopped() < 2 || !is_said()) && Instant::now() < until {
         std::thread::sleep(Duration::from_millis(20));
     }
     let (count, said) = (stopped(), std::fs::read_to_string(&log));

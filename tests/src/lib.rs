@@ -143,12 +143,14 @@ pub fn build(source: &str, flags: &[&str]) -> PathBuf {
     program
 }
 
-/// A folder of the target directory for what a test makes.
+/// A folder of the target directory for what a test makes: another one for each sanitizer, as runs with different ones go
+/// on at the same time.
 #[must_use]
 pub fn scratch(name: &str) -> PathBuf {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    let folder = target.join("tmp/tests").join(name);
+    let of_this_run = Sanitizer::of_this_run().map_or("tests", |watched| &watched.name);
+    let folder = target.join("tmp").join(of_this_run).join(name);
     std::fs::create_dir_all(&folder).expect("the target directory can be written");
     folder
 }

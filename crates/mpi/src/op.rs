@@ -169,7 +169,7 @@ impl Op {
         match &self.action {
             Action::Predefined(operation) => {
                 let kernel = kernel(*operation, datatype)?;
-                kernel.run(&operand, &into, count, datatype.size());
+                kernel.run(&operand, &into, bytes);
             }
             Action::User(function) => {
                 user::call(&**function, &operand, &into, count, datatype)?;
@@ -249,9 +249,7 @@ impl Combine {
     /// As [`Self::run`], for memory that others may look at meanwhile.
     #[inline]
     pub(crate) fn run_at(&self, operand: &Region, into: &Region) {
-        let size = self.basic.size();
-        let count = operand.len().min(into.len()) / size;
-        self.kernel.run(operand, into, count, size);
+        self.kernel.run(operand, into, operand.len());
     }
 }
 

@@ -49,7 +49,7 @@ unsafe fn origin(
     (few && target_count as usize * size == origin.len()).then_some(origin)
 }
 
-/// The window of a put or a get, and the bytes at its origin, if there are as many at the target.
+/// The window of a put or a get, and the bytes at its origin, if they are no more than `most` and there are as many at the target.
 ///
 /// # Safety
 /// As for [`weft_mpi::Buffer::new`].
@@ -58,10 +58,14 @@ unsafe fn sides(
     address: *mut c_void,
     ours: (i64, c::Datatype),
     theirs: (i64, c::Datatype),
-    win: c::Win,
+    (win, most): (c::Win, usize),
 ) -> Option<(&'static Window, Region)> {
     // SAFETY: as the caller promises.
     let origin = unsafe { origin(address, ours, theirs) }?;
+    // Before the window is looked for: who has more begins anew.
+    if origin.len() > most {
+        return None;
+    }
     Some((window(win)?, origin))
 }
 
@@ -84,10 +88,9 @@ pub unsafe fn put(
     let ours = (origin_count, origin_datatype);
     let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, win) };
+    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, (win, SHORT)) };
     sides.is_some_and(|(window, origin)| {
-        origin.len() <= SHORT
-            && window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+        window.put_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
     })
 }
 
@@ -110,7 +113,7 @@ pub unsafe fn put_long(
     let ours = (origin_count, origin_datatype);
     let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, win) };
+    let sides = unsafe { sides(origin_addr.cast_mut(), ours, theirs, (win, usize::MAX)) };
     sides.is_some_and(|(window, origin)| {
         window.put_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
     })
@@ -135,10 +138,9 @@ pub unsafe fn get(
     let ours = (origin_count, origin_datatype);
     let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let sides = unsafe { sides(origin_addr, ours, theirs, win) };
+    let sides = unsafe { sides(origin_addr, ours, theirs, (win, SHORT)) };
     sides.is_some_and(|(window, origin)| {
-        origin.len() <= SHORT
-            && window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
+        window.get_short_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
     })
 }
 
@@ -161,7 +163,7 @@ pub unsafe fn get_long(
     let ours = (origin_count, origin_datatype);
     let theirs = (target_count, target_datatype);
     // SAFETY: as the caller promises.
-    let sides = unsafe { sides(origin_addr, ours, theirs, win) };
+    let sides = unsafe { sides(origin_addr, ours, theirs, (win, usize::MAX)) };
     sides.is_some_and(|(window, origin)| {
         window.get_at_once(&origin, target_rank.cast_unsigned(), target_disp as i64)
     })

@@ -3,10 +3,11 @@
 //! Memory of users need not be aligned, so elements are read and written by unaligned accesses, which
 //! the compiler turns into vector instructions all the same.
 //!
-//! Safety: [`Kernel::run`] is safe because it bounds the count by what both regions hold, and a
+//! Safety: [`Kernel::run`] is safe because it bounds the bytes by what both regions hold, and a
 //! [`Region`] is valid for as long as the operation runs by its maker's promise. A kernel touches
-//! `count` times the size of its element from the start of each; [`find`] pairs a kernel only with
-//! datatypes of that size, asserted in the tests.
+//! as many whole elements from the start of each as the bytes hold. That they are elements of the
+//! datatype is no matter of safety: [`find`] pairs a kernel only with datatypes of its element's size,
+//! asserted in the tests.
 #![allow(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -17,38 +18,38 @@ use super::Predefined;
 use super::extended::{self, Extended};
 use crate::datatype::{Basic, BasicKind, Scalar};
 
-/// A loop: `into = operand op into`. The last argument is the size of an element.
-type Loop = unsafe fn(*const u8, *mut u8, usize, usize);
+/// A loop: `into = operand op into`, for so many bytes. It knows the size of an element itself: to divide by one that is
+/// not known takes longer than to combine a few elements.
+type Loop = unsafe fn(*const u8, *mut u8, usize);
 
 /// A loop for one operation and datatype.
 #[derive(Clone, Copy)]
 pub(super) struct Kernel(Loop);
 
 impl Kernel {
-    /// Runs over `count` elements of `size` bytes, or as many as both regions hold.
+    /// Runs over the elements in so many bytes, or in as many as both regions hold.
     #[inline]
-    pub fn run(self, operand: &Region, into: &Region, count: usize, size: usize) {
-        let most = operand.len().min(into.len()).checked_div(size).unwrap_or(0);
-        // SAFETY: both regions hold `count` elements of `size` bytes and are valid by their makers'
-        // promise; `find` chose the loop for this size.
-        unsafe { (self.0)(operand.as_ptr(), into.as_ptr(), count.min(most), size) }
+    pub fn run(self, operand: &Region, into: &Region, bytes: usize) {
+        let bytes = bytes.min(operand.len()).min(into.len());
+        // SAFETY: both regions hold so many bytes and are valid by their makers' promise.
+        unsafe { (self.0)(operand.as_ptr(), into.as_ptr(), bytes) }
     }
 }
 
 /// Loops over elements of type `T`.
 ///
 /// # Safety
-/// `operand` must be readable and `into` readable and writable for `count` times `T`.
+/// `operand` must be readable and `into` readable and writable for `bytes`.
 #[inline(always)]
 unsafe fn zip<T: Copy>(
     operand: *const u8,
     into: *mut u8,
-    count: usize,
+    bytes: usize,
     combine: impl Fn(T, T) -> T,
 ) {
     let (operand, into) = (operand.cast::<T>(), into.cast::<T>());
-    for index in 0..count {
-        // SAFETY: `index` is below `count`, for which the caller promised the memory; any bytes are a
+    for index in 0..bytes / size_of::<T>() {
+        // SAFETY: the element lies within the bytes for which the caller promised the memory; any bytes are a
         // value of the plain number types that this is used with.
         unsafe {
             let place = into.add(index);
@@ -176,25 +177,21 @@ macro_rules! loops {
         $(
             /// # Safety
             /// As for [`zip`].
-            #[cfg_attr(
-                not(all(target_arch = "x86_64", not(miri))),
-                allow(unused_variables, reason = "there is one loop only")
-            )]
-            unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize, size: usize) {
+            unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, bytes: usize) {
                 #[cfg(all(target_arch = "x86_64", not(miri)))]
-                if count * size >= WIDE {
+                if bytes >= WIDE {
                     if has_avx512() {
                         // SAFETY: passed on from the caller; the processor has these instructions.
-                        return unsafe { with_avx512::$name::<T>(operand, into, count) };
+                        return unsafe { with_avx512::$name::<T>(operand, into, bytes) };
                     }
                     if std::is_x86_feature_detected!("avx2") {
                         // SAFETY: passed on from the caller; the processor has these instructions.
-                        return unsafe { with_avx2::$name::<T>(operand, into, count) };
+                        return unsafe { with_avx2::$name::<T>(operand, into, bytes) };
                     }
                 }
                 let combine: fn(T, T) -> T = $combine;
                 // SAFETY: passed on from the caller.
-                unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+                unsafe { zip::<T>(operand, into, bytes, #[inline(always)] |one, two| combine(one, two)) }
             }
         )*
 
@@ -210,10 +207,10 @@ macro_rules! loops {
                 /// # Safety
                 /// As for [`zip`], on a processor that has these instructions.
                 #[target_feature(enable = $feature)]
-                pub(super) unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, count: usize) {
+                pub(super) unsafe fn $name<T: $bound>(operand: *const u8, into: *mut u8, bytes: usize) {
                     let combine: fn(T, T) -> T = $combine;
                     // SAFETY: passed on from the caller.
-                    unsafe { zip::<T>(operand, into, count, #[inline(always)] |one, two| combine(one, two)) }
+                    unsafe { zip::<T>(operand, into, bytes, #[inline(always)] |one, two| combine(one, two)) }
                 }
             )*
         }
@@ -259,16 +256,15 @@ impl Value for Extended {
 /// data lie without gaps: the index right behind the value.
 ///
 /// # Safety
-/// As for [`zip`], for elements of a `V` and an `I`.
+/// As for [`zip`].
 unsafe fn locate<V: Value, I: Value, const WANTED: i8>(
     operand: *const u8,
     into: *mut u8,
-    count: usize,
-    _: usize,
+    bytes: usize,
 ) {
     let size = size_of::<V>() + size_of::<I>();
-    for index in 0..count {
-        // SAFETY: `index` is below `count`, for which the caller promised the memory.
+    for index in 0..bytes / size {
+        // SAFETY: the element lies within the bytes for which the caller promised the memory.
         unsafe {
             let (one, two) = (operand.add(index * size), into.add(index * size));
             let ours = one.cast::<V>().read_unaligned();
@@ -291,23 +287,22 @@ unsafe fn locate<V: Value, I: Value, const WANTED: i8>(
 }
 
 /// # Safety
-/// Both sides must be valid for `count` times `size` bytes.
-unsafe fn replace(operand: *const u8, into: *mut u8, count: usize, size: usize) {
-    // SAFETY: both sides are valid for `count` times `size` bytes, as the caller of this function promises; `copy`
+/// As for [`zip`].
+unsafe fn replace(operand: *const u8, into: *mut u8, bytes: usize) {
+    // SAFETY: both sides are valid for so many bytes, as the caller of this function promises; `copy`
     // allows both to be the same memory.
-    unsafe { std::ptr::copy(operand, into, count * size) }
+    unsafe { std::ptr::copy(operand, into, bytes) }
 }
 
 /// # Safety
 /// Nothing is touched.
-unsafe fn nothing(_: *const u8, _: *mut u8, _: usize, _: usize) {}
+unsafe fn nothing(_: *const u8, _: *mut u8, _: usize) {}
 
 /// `MPI_REPLACE` or `MPI_NO_OP`, which are the same for all datatypes.
-pub(super) fn plain(operation: Predefined) -> Kernel {
-    if operation == Predefined::Replace {
-        Kernel(replace)
-    } else {
-        Kernel(nothing)
+pub(super) const fn plain(operation: Predefined) -> Kernel {
+    match operation {
+        Predefined::Replace => Kernel(replace),
+        _ => Kernel(nothing),
     }
 }
 
@@ -339,8 +334,32 @@ macro_rules! ordered_loop {
     };
 }
 
+const OPERATIONS: usize = Predefined::ALL.len();
+const BASICS: usize = Basic::ALL.len();
+
+/// The loops of all operations for all datatypes, in the orders of their enumerations.
+static ALL: [[Option<Kernel>; BASICS]; OPERATIONS] = {
+    let mut all = [[None; BASICS]; OPERATIONS];
+    let mut operation = 0;
+    while operation < OPERATIONS {
+        let mut basic = 0;
+        while basic < BASICS {
+            let (one, of) = (Predefined::ALL[operation], Basic::ALL[basic]);
+            all[one as usize][of as usize] = choose(one, of);
+            basic += 1;
+        }
+        operation += 1;
+    }
+    all
+};
+
 /// The loop of an operation for a datatype, if it is defined for it and this machine can do it.
+#[inline]
 pub(super) fn find(operation: Predefined, basic: Basic) -> Option<Kernel> {
+    ALL[operation as usize][basic as usize]
+}
+
+const fn choose(operation: Predefined, basic: Basic) -> Option<Kernel> {
     if !operation.is_defined_for(basic) {
         return None;
     }
@@ -352,10 +371,10 @@ pub(super) fn find(operation: Predefined, basic: Basic) -> Option<Kernel> {
         | BasicKind::Logical(scalar)
         | BasicKind::Character(scalar) => scalar,
         BasicKind::Byte | BasicKind::Packed => Scalar::U8,
-        BasicKind::Complex(part) => return complex_loop(operation, part).map(Kernel),
-        BasicKind::Pair(value, index) => return pair_loop(operation, value, index).map(Kernel),
+        BasicKind::Complex(part) => return complex_loop(operation, part),
+        BasicKind::Pair(value, index) => return pair_loop(operation, value, index),
     };
-    Some(Kernel(match operation {
+    let chosen: Loop = match operation {
         Predefined::Sum => ordered_loop!(scalar, sum),
         Predefined::Prod => ordered_loop!(scalar, product),
         Predefined::Max => ordered_loop!(scalar, maximum),
@@ -368,23 +387,25 @@ pub(super) fn find(operation: Predefined, basic: Basic) -> Option<Kernel> {
         Predefined::Lxor => integer_loop!(scalar, lxor),
         Predefined::Minloc | Predefined::Maxloc => return None,
         Predefined::Replace | Predefined::NoOp => return Some(plain(operation)),
-    }))
+    };
+    Some(Kernel(chosen))
 }
 
-fn complex_loop(operation: Predefined, part: Scalar) -> Option<Loop> {
-    Some(match (operation, part) {
+const fn complex_loop(operation: Predefined, part: Scalar) -> Option<Kernel> {
+    let chosen: Loop = match (operation, part) {
         (Predefined::Sum, Scalar::F32) => sum::<Complex<f32>>,
         (Predefined::Prod, Scalar::F32) => product::<Complex<f32>>,
         (Predefined::Sum, Scalar::F64) => sum::<Complex<f64>>,
         (Predefined::Prod, Scalar::F64) => product::<Complex<f64>>,
         (Predefined::Sum, Scalar::F80) if extended::AVAILABLE => sum::<Complex<Extended>>,
         (Predefined::Prod, Scalar::F80) if extended::AVAILABLE => product::<Complex<Extended>>,
-        (Predefined::Replace | Predefined::NoOp, _) => plain(operation).0,
+        (Predefined::Replace | Predefined::NoOp, _) => return Some(plain(operation)),
         _ => return None,
-    })
+    };
+    Some(Kernel(chosen))
 }
 
-fn pair_loop(operation: Predefined, value: Basic, index: Basic) -> Option<Loop> {
+const fn pair_loop(operation: Predefined, value: Basic, index: Basic) -> Option<Kernel> {
     macro_rules! locate {
         ($value:ty, $index:ty) => {
             match operation {
@@ -393,10 +414,10 @@ fn pair_loop(operation: Predefined, value: Basic, index: Basic) -> Option<Loop> 
             }
         };
     }
-    if operation == Predefined::Replace || operation == Predefined::NoOp {
-        return Some(plain(operation).0);
+    if matches!(operation, Predefined::Replace | Predefined::NoOp) {
+        return Some(plain(operation));
     }
-    Some(match (value, index) {
+    let chosen: Loop = match (value, index) {
         (Basic::Float, Basic::Int) => locate!(f32, i32),
         (Basic::Double, Basic::Int) => locate!(f64, i32),
         (Basic::Long, Basic::Int) => locate!(i64, i32),
@@ -408,5 +429,6 @@ fn pair_loop(operation: Predefined, value: Basic, index: Basic) -> Option<Loop> 
         (Basic::FortranReal, Basic::FortranReal) => locate!(f32, f32),
         (Basic::FortranDoublePrecision, Basic::FortranDoublePrecision) => locate!(f64, f64),
         _ => return None,
-    })
+    };
+    Some(Kernel(chosen))
 }

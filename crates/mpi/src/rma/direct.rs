@@ -91,19 +91,22 @@ impl Window {
     /// `MPI_Get` as [`put_short_at_once`](Self::put_short_at_once).
     #[inline(always)]
     pub fn get_short_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
-        let part = self.bytes_at(rank, displacement, into.len());
+        let Some(part) = self.bytes_at(rank, displacement, into.len()) else {
+            return false;
+        };
         self.stores.drain();
-        let done = part.is_some_and(|part| into.copy_from_if_short(&part));
-        self.count_if(done)
+        self.count_if(into.copy_from_if_short(&part))
     }
 
     /// As [`get_short_at_once`](Self::get_short_at_once), of many bytes.
     #[inline]
     pub fn get_at_once(&self, into: &Region, rank: u32, displacement: i64) -> bool {
-        let part = self.bytes_of_first((rank, displacement, 0), into.len());
+        let Some(part) = self.bytes_of_first((rank, displacement, 0), into.len()) else {
+            return false;
+        };
         self.stores.drain();
-        let done = part.map(|part| into.copy_from(&part));
-        self.count_if(done.is_some())
+        into.copy_from(&part);
+        self.count_if(true)
     }
 
     /// `MPI_Win_flush`, if nothing went by messages or by portal. Whether it was done.

@@ -171,6 +171,31 @@ fn a_terminal_is_read_for_rank_0() {
     running.end();
 }
 
+/// `>&-` is no place for output: who has some to lose is told, and who has none ends well.
+#[test]
+fn a_closed_stream_is_named() {
+    let run = |words: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("exec \"$0\" {words} >&-")]);
+        shell.arg(weft()).output().expect("starts")
+    };
+    for words in [
+        "run -n 2 echo x",
+        "run -l -n 1 echo x",
+        "run --version",
+        "ps",
+    ] {
+        let ended = run(words);
+        let said = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(1), "{words}: {said}");
+        let told = "weft: standard output could not be written: Bad file descriptor";
+        assert!(said.contains(told), "{words}: {said}");
+    }
+    let ended = run("run -n 2 true");
+    assert_eq!(ended.status.code(), Some(0), "{ended:?}");
+    assert_eq!(String::from_utf8_lossy(&ended.stderr), "");
+}
+
 /// What a full disk does not take is not lost silently: a program on its own would have been told by its last write.
 #[test]
 fn a_full_disk_is_named() {

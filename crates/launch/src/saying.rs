@@ -3,8 +3,10 @@
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 
-use weft_sys::signal;
+use rustix::io::Errno;
+use weft_sys::{signal, standard};
 
 /// Says a line on standard error. If that cannot be written, there is nowhere else.
 pub fn tell(line: impl Display) {
@@ -13,7 +15,11 @@ pub fn tell(line: impl Display) {
 
 /// Writes the answer of a command to standard output; answers its exit code.
 pub fn answer(text: impl Display) -> u8 {
-    code_of(write!(io::stdout().lock(), "{text}").and_then(|()| io::stdout().flush()))
+    let mut out = io::stdout().lock();
+    if standard::was_closed(out.as_fd()) {
+        return code_of(Err(Errno::BADF.into()));
+    }
+    code_of(write!(out, "{text}").and_then(|()| out.flush()))
 }
 
 fn code_of(written: io::Result<()>) -> u8 {

@@ -72,6 +72,7 @@ pub mod signal;
 pub mod slots;
 pub mod socket;
 pub mod span;
+pub mod standard;
 pub mod symbols;
 pub mod tap;
 pub mod topology;

@@ -11,7 +11,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;
 
+use rustix::io::Errno;
 use weft_sys::poll::{self, Interest, PollFd};
+use weft_sys::standard;
 
 /// A pipe that is ready to be written to takes so many bytes without waiting (PIPE_BUF).
 const SURELY: usize = 4096;
@@ -31,6 +33,8 @@ pub struct StandardStream {
     written: usize,
     /// Bytes that can be written at once when there is room.
     step: usize,
+    /// Whoever started us had closed it: what is open there leads nowhere.
+    closed: bool,
     /// Why nothing can be written any more.
     broken: Option<io::Error>,
     /// The last byte that was put in ended a line.
@@ -55,6 +59,7 @@ impl StandardStream {
             waiting: Vec::new(),
             written: 0,
             step: if disk { TURN } else { SURELY },
+            closed: standard::was_closed(to),
             broken: None,
             fresh: true,
         })
@@ -99,7 +104,7 @@ impl StandardStream {
         self.broken.is_some()
     }
 
-    /// Why bytes were lost, if somebody may have wanted them: a disk that is full. Who closes a pipe wants no more.
+    /// Why bytes were lost, if somebody may have wanted them: a disk that is full, a stream that was never open. Who closes a pipe wants no more.
     pub fn loss(&self) -> Option<&io::Error> {
         let wanted = |error: &&io::Error| error.kind() != io::ErrorKind::BrokenPipe;
         self.broken.as_ref().filter(wanted)
@@ -114,7 +119,11 @@ impl StandardStream {
                 break;
             }
             let end = self.waiting.len().min(self.written + self.step.min(left));
-            match self.file.write(&self.waiting[self.written..end]) {
+            let written = match self.closed {
+                true => Err(Errno::BADF.into()),
+                false => self.file.write(&self.waiting[self.written..end]),
+            };
+            match written {
                 Ok(count) if count > 0 => {
                     self.written += count;
                     left = left.saturating_sub(count);

@@ -1,0 +1,35 @@
+//! Standard streams: which of them were closed when this process began.
+//!
+//! The run-time library of Rust opens `/dev/null` in place of a closed one before `main`: what is written there is lost without a
+//! word. So somebody looks before that, as the loader starts the process, and whoever writes for others can say what is the matter.
+
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use weft_atomic::AtomicU8;
+use weft_atomic::Ordering::Relaxed;
+
+/// A bit for each that was closed. Written before there is a second thread.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
+
+// SAFETY: the loader calls what stands in this section, of this type, once it has relocated this object. C's library is
+// ready then, Rust's is not needed: the function asks the kernel, and stores into a static.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK: extern "C" fn() = look;
+
+extern "C" fn look() {
+    for stream in 0..3 {
+        // SAFETY: asks about a number, which need not be open.
+        if unsafe { libc::fcntl(stream, libc::F_GETFD) } == -1 {
+            CLOSED.fetch_or(1 << stream, Relaxed);
+        }
+    }
+}
+
+/// Whether this is standard input, output or error, and was closed when this process began. What is open there now is not what
+/// its starter gave it.
+#[must_use]
+pub fn was_closed(stream: BorrowedFd<'_>) -> bool {
+    let number = stream.as_raw_fd();
+    (0..3).contains(&number) && CLOSED.load(Relaxed) & 1 << number != 0
+}

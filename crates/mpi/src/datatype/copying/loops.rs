@@ -127,6 +127,9 @@ impl Pieces for Nest {
     }
 }
 
+/// From so many pieces of a row on, vectors of every other one are worth to be asked for.
+const VECTORS: usize = 16;
+
 impl Nest {
     /// Copies all pieces of `bytes` bytes.
     ///
@@ -135,12 +138,43 @@ impl Nest {
     #[inline]
     pub(super) unsafe fn copy(mut self, mut bytes: usize) {
         let length = bytes.cast_signed();
-        if (self.inner.from, self.inner.to) == (length, length) {
+        let apart = (self.inner.from, self.inner.to);
+        if apart == (length, length) {
             bytes *= self.inner.count;
             self.inner.count = 1;
         }
         // SAFETY: the promise of the caller; pieces that follow each other on both sides are one.
-        unsafe { move_all(bytes, &self) };
+        unsafe {
+            if apart == (length.wrapping_mul(2), length) && self.inner.count >= VECTORS {
+                match bytes {
+                    2 => return self.every_other::<u16>(),
+                    4 => return self.every_other::<u32>(),
+                    8 => return self.every_other::<u64>(),
+                    _ => {}
+                }
+            }
+            move_all(bytes, &self);
+        }
+    }
+
+    /// Gathers every other `T` of each row: the real parts of complex numbers, the points of one colour. The compiler makes vectors of them, as the
+    /// distance is known to it.
+    ///
+    /// # Safety
+    /// As for [`Pieces::each`], of pieces that are as long as a `T`, that far apart and written one after the other.
+    unsafe fn every_other<T: Copy>(&self) {
+        let mut at = self.first();
+        for _ in 0..self.outer.count {
+            let (from, to) = (at.from.cast::<T>(), at.to.cast::<T>());
+            for index in 0..self.inner.count {
+                // SAFETY: one of the pieces, which the caller promises.
+                unsafe {
+                    let piece = from.add(2 * index).read_unaligned();
+                    to.add(index).write_unaligned(piece);
+                }
+            }
+            at.advance((self.outer.from, self.outer.to));
+        }
     }
 }
 
@@ -194,5 +228,49 @@ pub(super) unsafe fn move_listed(pieces: &[Piece], ends: impl Fn(&Piece) -> (*co
         let (from, to) = ends(piece);
         // SAFETY: the promise of the caller.
         unsafe { move_one(from, to, piece.bytes) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows of every other piece, as many as make vectors and fewer.
+    #[test]
+    fn every_other_piece_comes_from_where_it_lies() {
+        const ROWS: usize = 3;
+        let data: Vec<u8> = (0..=u8::MAX).cycle().take(8 * 80 * ROWS).collect();
+        for bytes in 1..=9 {
+            for count in [VECTORS - 1, VECTORS, 21, 39] {
+                let row = 2 * bytes * count - 1;
+                if row * ROWS > data.len() {
+                    continue;
+                }
+                let mut packed = vec![0; bytes * count * ROWS + 1];
+                let nest = Nest {
+                    from: data.as_ptr(),
+                    to: packed.as_mut_ptr(),
+                    inner: Strides {
+                        count,
+                        from: 2 * bytes.cast_signed(),
+                        to: bytes.cast_signed(),
+                    },
+                    outer: Strides {
+                        count: ROWS,
+                        from: row.cast_signed(),
+                        to: (bytes * count).cast_signed(),
+                    },
+                };
+                // SAFETY: rows of pieces within the data, and room for all of them.
+                unsafe { nest.copy(bytes) };
+                let piece = |place: usize| {
+                    let at = place / count * row + place % count * 2 * bytes;
+                    &data[at..at + bytes]
+                };
+                let mut expected: Vec<u8> = (0..count * ROWS).flat_map(piece).copied().collect();
+                expected.push(0);
+                assert_eq!(packed, expected, "{count} pieces of {bytes} bytes");
+            }
+        }
     }
 }

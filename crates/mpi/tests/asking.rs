@@ -2,14 +2,12 @@
 //! what it asks for may come from a rank that needs it.
 #![allow(missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
 use weft_atomic::{AtomicU32, Ordering};
 
-use common::over;
+use crate::common::over;
 use weft_fabric::{
     Bell, Fabric, Head, Load, Next, Operation, Peer, Posted, Region, Result, Sink, SyncKey, Token,
     forward_bell, forward_fabric,

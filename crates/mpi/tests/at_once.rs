@@ -1,10 +1,8 @@
 //! Calls that end at once, beside and in place of those that may wait, on every fabric.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{everywhere, on_threads, over, pattern};
+use crate::common::{everywhere, on_threads, over, pattern};
 use weft_fabric::Region;
 use weft_mpi::datatype::SignatureCode;
 use weft_mpi::events::{Event, EventKind, Listener};

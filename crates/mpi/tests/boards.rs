@@ -1,12 +1,10 @@
 //! Blocking collectives on boards, by messages and by turns, against results that are computed plainly: on
 //! every fabric, under faults, and where ranks disagree.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{everywhere, on_threads};
+use crate::common::{everywhere, on_threads};
 use weft_fabric::Peer;
 use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::coll::{self, Blocks, Collective, Members, Reduction};

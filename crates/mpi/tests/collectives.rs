@@ -1,10 +1,8 @@
 //! Collectives through the engine on every fabric: blocking, non-blocking and persistent.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::everywhere;
+use crate::common::everywhere;
 use weft_mpi::coll::{self, Blocks, Members, Reduction};
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::op::Predefined;
@@ -230,7 +228,7 @@ fn a_count_that_differs_is_an_error_of_the_receiver() {
 #[test]
 fn ranks_that_take_different_ways_are_found_out() {
     const RANKS: u32 = 34;
-    common::simulated(RANKS, &|process: Arc<weft_mpi::Process>| {
+    crate::common::simulated(RANKS, &|process: Arc<weft_mpi::Process>| {
         let world = process.world();
         let members = Members::of(&world);
         let count = if world.rank() == RANKS - 1 { 200 } else { 1 };

@@ -1,10 +1,8 @@
 //! Making communicators, on every fabric.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{everywhere, over, pattern};
+use crate::common::{everywhere, over, pattern};
 use weft_mpi::coll::inter::{Root, Sides};
 use weft_mpi::coll::{self, Blocks};
 use weft_mpi::comm::Bridge;
@@ -273,7 +271,8 @@ fn collectives_change_sides() {
         let mut own = [inter.rank() as u8 + 10 * u8::from(world.rank() < 2)];
         let mut all = vec![0; sides.remote];
         // SAFETY: the memory holds the blocks and outlives the collective.
-        let blocks = unsafe { Blocks::even(all.as_mut_ptr(), 1, &common::bytes(), sides.remote) };
+        let blocks =
+            unsafe { Blocks::even(all.as_mut_ptr(), 1, &crate::common::bytes(), sides.remote) };
         let schedule =
             coll::inter::allgather("MPI_Allgather", &sides, &over(&mut own), &blocks.unwrap());
         inter.run(schedule.unwrap()).unwrap();

@@ -1,10 +1,8 @@
 //! Counters and events of the engine against what the ranks do, on every fabric.
 
-mod common;
-
 use std::sync::{Arc, Mutex};
 
-use common::{everywhere, over};
+use crate::common::{everywhere, over};
 use weft_fabric::Region;
 use weft_mpi::events::{Event, EventKind, Listener};
 use weft_mpi::info::Info;
@@ -80,7 +78,7 @@ fn one_sided_operations_are_counted_by_their_path() {
             let info = Info::default();
             let window = Window::new(&world, flavor, allocation, 1, &info).unwrap();
             window.fence(Assertion::default()).unwrap();
-            let bytes = common::bytes();
+            let bytes = crate::common::bytes();
             let target = TargetBuffer {
                 rank: 1,
                 displacement: 8,

@@ -5,9 +5,8 @@
 //!
 //! `WEFT_SEEDS=100000` runs so many programs of each, `WEFT_FIRST_SEED=50000` begins later.
 
-mod common;
 #[path = "deadlocks/judge.rs"]
-mod judge;
+pub mod judge;
 #[path = "deadlocks/network.rs"]
 mod network;
 
@@ -15,7 +14,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::over;
+use crate::common::over;
 use judge::Judge;
 use network::{Counted, Hosts};
 use rand::rngs::StdRng;

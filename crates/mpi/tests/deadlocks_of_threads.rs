@@ -5,9 +5,6 @@
 //! `WEFT_SEEDS=100000` runs so many programs, `WEFT_FIRST_SEED=50000` begins later, `WEFT_RIGHT=1` leaves out
 //! those that may come to a standstill.
 
-mod common;
-#[path = "deadlocks/judge.rs"]
-mod judge;
 #[path = "deadlocks/players.rs"]
 mod players;
 #[path = "deadlocks/random_threads.rs"]
@@ -18,7 +15,6 @@ mod reference;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use judge::Judge;
 use players::{Semaphores, Told, Watched, open, rank};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
@@ -28,6 +24,8 @@ use weft_atomic::{AtomicU8, Ordering};
 use weft_fabric::Fabric;
 use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;
+
+use crate::deadlocks::judge::Judge;
 
 /// A program that has neither ended nor been proven to stand still by then will not be.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,13 +5,11 @@
 //! by its sender and its tag, which say whom it is for and what its bytes are. When a request has ended its buffer
 //! is overwritten, and must stay so.
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::pattern;
+use crate::common::pattern;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weft_fabric::Peer;
@@ -100,7 +98,7 @@ struct Player<'a> {
 }
 
 fn flat(bytes: &mut [u8]) -> Buffer {
-    common::over(bytes)
+    crate::common::over(bytes)
 }
 
 /// Two bytes, a gap of two.
@@ -421,7 +419,7 @@ fn one(seed: u64, trace: usize) -> Result<(), String> {
     outcome.map(drop).map_err(|failure| {
         format!(
             "seed {seed}: {failure}\nfaults: {faults}\nagain, with the last events: \
-             {VARIABLE}={seed} cargo test -p weft-mpi --test deaths"
+             {VARIABLE}={seed} cargo test -p weft-mpi --test engine deaths::"
         )
     })
 }

@@ -1,14 +1,12 @@
 //! Communicators whose members receive no `MPI_ANY_TAG`: their messages are divided among the engines of each rank, by tag.
 //!
 //! `WEFT_SEEDS=1000` plays so many random programs of threads on each fabric, `WEFT_SECONDS=120` as many as begin within two minutes:
-//! [`common::several::random_programs`].
-
-mod common;
+//! [`crate::common::several::random_programs`].
 
 use std::sync::{Arc, Barrier};
 
-use common::several::{barrier, random_programs, receive, send, side_by_side};
-use common::{over, pattern};
+use crate::common::several::{barrier, random_programs, receive, send, side_by_side};
+use crate::common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 use weft_fabric_local::Local;

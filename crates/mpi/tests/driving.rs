@@ -1,13 +1,11 @@
 //! Whoever waits makes progress, whatever the fibers do that the driver lets run: they may compute, block
 //! their worker, or wait for somebody whose message has come.
 
-mod common;
-
 use std::sync::mpsc;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use common::{on_threads, over};
+use crate::common::{on_threads, over};
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fiber::{Builder, Config, JoinHandle, Runtime};
 use weft_mpi::comm::Comm;

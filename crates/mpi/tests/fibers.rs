@@ -1,10 +1,8 @@
 //! Very many fibers, each blocked in a call: nothing is lost, nothing comes twice.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{everywhere, on_threads, over, pattern};
+use crate::common::{everywhere, on_threads, over, pattern};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

@@ -1,11 +1,9 @@
 //! Flow control: a sender that floods waits instead of filling its receiver's memory, and no program that is right comes
 //! to a standstill by that.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{everywhere, over};
+use crate::common::{everywhere, over};
 use weft_mpi::coll::{self, Members};
 use weft_mpi::{Buffer, Comm, Process, RequestId, SendMode, Source, TagPattern, Target};
 
@@ -244,7 +242,7 @@ fn large_and_small_messages_keep_their_order() {
         let sizes = |place: usize| [8, 20_000, 0, 3000, 100_000][place % 5];
         if process.me().0 == 0 {
             let mut all: Vec<Vec<u8>> = (0..300)
-                .map(|place| common::pattern(sizes(place), place))
+                .map(|place| crate::common::pattern(sizes(place), place))
                 .collect();
             let send = |bytes: &mut Vec<u8>| {
                 let buffer: Buffer = over(bytes);
@@ -260,7 +258,10 @@ fn large_and_small_messages_keep_their_order() {
                 let mut into = vec![0; sizes(place)];
                 let got = world.recv(over(&mut into), Source::Rank(0), TagPattern::Exact(3));
                 assert_eq!(got.expect("it was sent").bytes, sizes(place) as u64);
-                assert!(into == common::pattern(sizes(place), place), "at {place}");
+                assert!(
+                    into == crate::common::pattern(sizes(place), place),
+                    "at {place}"
+                );
             }
         }
         barrier(&world);

@@ -1,10 +1,8 @@
 //! What a rank has left over, while others compare it already.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::on_threads;
+use crate::common::on_threads;
 use weft_mpi::left_over::{Owner, Report, compare};
 use weft_mpi::{Source, TagPattern};
 

@@ -1,11 +1,9 @@
 //! A rank dies: who waits for it is told, in an error that names it; the others go on.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{over, pattern};
+use crate::common::{over, pattern};
 use weft_fabric::Peer;
 use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::coll::{self, Members};

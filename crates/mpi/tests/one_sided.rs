@@ -2,11 +2,9 @@
 //! memory and dynamic ones go by portal and by messages, the others by loads and stores.
 #![allow(missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{everywhere, on_threads};
+use crate::common::{everywhere, on_threads};
 use weft_fabric::Region;
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::info::Info;

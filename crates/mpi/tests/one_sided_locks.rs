@@ -3,8 +3,6 @@
 //! host, and by messages. `WEFT_SEEDS=100000` runs so many programs of each.
 #![allow(missing_docs)]
 
-mod common;
-
 use std::sync::Arc;
 
 use rand::rngs::StdRng;

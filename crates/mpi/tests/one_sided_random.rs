@@ -11,8 +11,6 @@
 //!   better, because it has put something else and flushed since.
 #![allow(missing_docs)]
 
-mod common;
-
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 

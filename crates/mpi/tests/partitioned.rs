@@ -1,10 +1,8 @@
 //! Partitioned messages on every fabric.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{everywhere, on_threads, over, pattern};
+use crate::common::{everywhere, on_threads, over, pattern};
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{Buffer, ErrorClass, Process, RequestId, Target};
 

@@ -1,14 +1,12 @@
 //! Data that come in pieces: asked for by the receiver, packed as they leave, unpacked as they arrive, whatever a peer
 //! says and whoever is lost.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::scripted::{
+use crate::common::scripted::{
     BULK, CLEAR, Found, PIECE, READY, READY_IN_PIECES, Script, Wire, rank_zero,
 };
-use common::{over, pattern};
+use crate::common::{over, pattern};
 use weft_fabric::Peer;
 use weft_mpi::datatype::{Basic, Datatype};
 use weft_mpi::{

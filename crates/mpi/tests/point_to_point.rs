@@ -1,8 +1,6 @@
 //! Point-to-point on every fabric.
 
-mod common;
-
-use common::{everywhere, everywhere_and_with_few_grants, on_threads, over, pattern};
+use crate::common::{everywhere, everywhere_and_with_few_grants, on_threads, over, pattern};
 use weft_mpi::{ErrorClass, SendMode, Source, TagPattern, Target};
 
 const SIZES: [usize; 12] = [

@@ -1,8 +1,6 @@
 //! The program's own code that the engine calls (wakers, operations, guests) may call the process again, or is
 //! told that it may not; it never finds the engine half way.
 
-mod common;
-
 use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +9,7 @@ use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
-use common::{everywhere, on_threads, over, pattern};
+use crate::common::{everywhere, on_threads, over, pattern};
 use weft_atomic::{AtomicBool, AtomicUsize, Ordering};
 use weft_fabric::{Fabric, Guest, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
 use weft_fabric_local::Local;
@@ -212,7 +210,7 @@ fn an_operation_may_call_the_process() {
             let mut all = vec![0; count];
             let reduction = Reduction {
                 count,
-                datatype: common::bytes(),
+                datatype: crate::common::bytes(),
                 op: op(&process, commutes, Arc::clone(&calls)),
             };
             let schedule = coll::allreduce(&members, &over(&mut own), &over(&mut all), &reduction);
@@ -269,7 +267,7 @@ fn what_an_operation_keeps_may_call_the_process() {
             let (mut own, mut all) = ([1], [0]);
             let reduction = Reduction {
                 count: 1,
-                datatype: common::bytes(),
+                datatype: crate::common::bytes(),
                 op,
             };
             let members = Members::of(&world);

@@ -1,11 +1,9 @@
 //! A rank that is reaching another one and makes no call is looked for by somebody.
 
-mod common;
-
 use std::sync::{Barrier, mpsc};
 use std::time::Duration;
 
-use common::over;
+use crate::common::over;
 use weft_fabric::Fabric;
 use weft_fabric_local::Local;
 use weft_fabric_tcp::{LocalRanks, Tcp, Union};

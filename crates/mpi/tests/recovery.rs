@@ -1,12 +1,10 @@
 //! Ranks die at any action, and those that are left go on: they agree alike, get the same smaller communicator, hear that
 //! one is revoked, and nobody waits for ever.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{everywhere, over};
+use crate::common::{everywhere, over};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weft_fabric::Peer;

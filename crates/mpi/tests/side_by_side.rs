@@ -1,17 +1,15 @@
 //! Communicators of several channels: each rank has several engines, and is one rank all the same.
 //!
 //! `WEFT_SEEDS=1000` plays so many random programs of 24 threads on each fabric, `WEFT_SECONDS=120` as many as begin within two minutes:
-//! [`common::several::random_programs`].
-
-mod common;
+//! [`crate::common::several::random_programs`].
 
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::inquired::Inquired;
-use common::several::{barrier, random_programs, receive, send, side_by_side};
-use common::{over, pattern};
+use crate::common::inquired::Inquired;
+use crate::common::several::{barrier, random_programs, receive, send, side_by_side};
+use crate::common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng};
 use weft_atomic::{AtomicU32, Ordering};

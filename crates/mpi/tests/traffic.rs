@@ -4,11 +4,9 @@
 //! All ranks know the plan, which the seed makes: in each round every rank sends some messages to some ranks and
 //! receives what is sent to it, in one of several ways; then comes a collective.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{over, pattern};
+use crate::common::{over, pattern};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
@@ -327,7 +325,7 @@ fn one(seed: u64, trace: usize) -> Result<(), String> {
     outcome.map(drop).map_err(|failure| {
         format!(
             "seed {seed}: {failure}\nfaults: {faults}\nagain, with the last events: \
-             {VARIABLE}={seed} cargo test -p weft-mpi --test traffic"
+             {VARIABLE}={seed} cargo test -p weft-mpi --test engine traffic::"
         )
     })
 }

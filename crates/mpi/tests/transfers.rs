@@ -1,12 +1,10 @@
 //! A request is complete only when nothing moves its buffer's bytes any more: whatever a look finds, in whatever
 //! order, and whatever a peer says.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::scripted::{BULK, EAGER, FINISHED, Found, Script, Wire, rank_zero};
-use common::{over, pattern};
+use crate::common::scripted::{BULK, EAGER, FINISHED, Found, Script, Wire, rank_zero};
+use crate::common::{over, pattern};
 use weft_fabric::Peer;
 use weft_mpi::coll::{self, Blocks, Members};
 use weft_mpi::datatype::{Basic, Datatype};
@@ -427,7 +425,7 @@ fn a_collective_that_fails_half_way_leaves_no_receive() {
     let (mut out, mut room) = (vec![1; 3 * SIZE], vec![0; 3 * SIZE]);
     let blocks = |bytes: &mut Vec<u8>| {
         // SAFETY: the memory outlives what is run.
-        unsafe { Blocks::even(bytes.as_mut_ptr(), SIZE, &common::bytes(), 3) }.unwrap()
+        unsafe { Blocks::even(bytes.as_mut_ptr(), SIZE, &crate::common::bytes(), 3) }.unwrap()
     };
     let schedule = coll::alltoall(
         &Members::of(&world),

@@ -1,13 +1,11 @@
 //! Several worlds over one fabric: groups that share no communicator meet at ports.
 
-mod common;
-
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
 
-use common::over;
+use crate::common::over;
 use weft_fabric::{Fabric, Peer};
 use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;

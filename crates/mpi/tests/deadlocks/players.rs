@@ -10,9 +10,9 @@ use weft_mpi::coll::{self, Members};
 use weft_mpi::waits::{Link, RankWaits};
 use weft_mpi::{Comm, Process, SendMode, Source, TagPattern, Target};
 
-use super::common::inquired::Inquired;
-use super::common::over;
 use super::reference::{SEMAPHORES, Step};
+use crate::common::inquired::Inquired;
+use crate::common::over;
 
 /// Communicators that messages are sent on; one more is for the end.
 pub const COMMS: u8 = 3;

@@ -324,7 +324,10 @@ mod tests {
     fn as_many_as_fit_are_counted_and_no_more() {
         let (admission, presence) = (Admission::default(), Presence::default());
         admission.open(1, false, 0);
-        for _ in 0..MOST_USERS {
+        // Miri sees the last of them only.
+        let before = if cfg!(miri) { MOST_USERS - 60 } else { 0 };
+        admission.state.fetch_add(before, Ordering::Relaxed);
+        for _ in before..MOST_USERS {
             assert!(enter(&admission, &presence, 1).is_some());
         }
         assert!(enter(&admission, &presence, 1).is_none());

@@ -58,8 +58,12 @@ use crate::{
     AtomicU32, CacheLine, Doorbell, FenceMode, Kernel, Ordering, UnsafeCell, spin_loop, yield_now,
 };
 
-/// Pauses, 13 to 45 ns each, between two looks of a patient waiter.
-const PATIENCE: u32 = if cfg!(loom) { 1 } else { 1024 };
+/// Pauses, 13 to 45 ns each, between two looks of a patient waiter. Miri takes a thousand times as long.
+const PATIENCE: u32 = match (cfg!(loom), cfg!(miri)) {
+    (true, _) => 1,
+    (_, true) => 8,
+    _ => 1024,
+};
 
 /// Looks of a patient waiter until its turn is due: long enough that what the other one does meanwhile costs a multiple of
 /// fetching what it leaves. It lets others run after each.

@@ -60,7 +60,13 @@ const CHUNK: usize = 1 << CHUNK_BITS;
 const CHUNKS: usize = 1 << (INDEX_BITS - CHUNK_BITS);
 
 /// How many removed objects wait before the oldest is dropped.
-pub const QUARANTINE: usize = if cfg!(loom) { 1 } else { 64 };
+pub const QUARANTINE: usize = if cfg!(loom) {
+    1
+} else if cfg!(miri) {
+    8
+} else {
+    64
+};
 
 struct Slot<T> {
     name: AtomicUsize,

@@ -9,7 +9,7 @@ use super::config;
 use crate::{Builder, JoinHandle, Runtime, is_fiber, park, sanitizer, spawn, worker, yield_now};
 
 /// Fibers of a test that starts some.
-const FIBERS: usize = if cfg!(miri) { 15 } else { 100 };
+const FIBERS: usize = if cfg!(miri) { 5 } else { 100 };
 
 /// Counts drops by where they happen.
 #[derive(Clone, Default)]

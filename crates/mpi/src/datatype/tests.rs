@@ -307,15 +307,6 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     let data: Vec<u8> = (0..bytes.len())
         .map(|index| (index * 11 + 5) as u8)
         .collect();
-    // What may be where: one of several, where pieces overlap.
-    let mut allowed = vec![Vec::new(); covered];
-    for (at, byte) in bytes.iter().zip(&data) {
-        allowed[(at - first) as usize].push(*byte);
-    }
-    let is_allowed = |(byte, allowed): (&u8, &Vec<u8>)| match &allowed[..] {
-        [] => *byte == 0xee,
-        some => some.contains(byte),
-    };
     let mut memory = vec![0xee; covered];
     let base = memory.as_mut_ptr().wrapping_offset(-first as isize);
     let mut position = 0;
@@ -331,7 +322,18 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     // SAFETY: as above.
     let beyond = unsafe { datatype.unpack(base, count as usize, position, &[1, 2, 3]) };
     assert_eq!(beyond, 0, "{what}");
-    assert!(memory.iter().zip(&allowed).all(is_allowed), "{what}");
+    // Where pieces overlap, any of them may be there.
+    let mut is_right = vec![None; covered];
+    for (at, byte) in bytes.iter().zip(&data) {
+        let place = (at - first) as usize;
+        let is_one = is_right[place] == Some(true) || memory[place] == *byte;
+        is_right[place] = Some(is_one);
+    }
+    let mut whole = memory.iter().zip(is_right);
+    assert!(
+        whole.all(|(byte, is_right)| is_right.unwrap_or(*byte == 0xee)),
+        "{what}"
+    );
 }
 
 /// Pieces of every size that has a loop of its own, and some beyond, in every shape.
@@ -415,8 +417,9 @@ fn pieces_of_every_size_are_copied_in_every_shape() {
             ("listed", listed, in_listed, [1, 50]),
             ("struct", structure, in_structure, [1, 41]),
         ] {
-            for count in counts {
-                let count = if cfg!(miri) { count.min(2) } else { count };
+            // Miri has time for two elements alone.
+            let counts = if cfg!(miri) { &[2][..] } else { &counts };
+            for &count in counts {
                 let what = format!("{count} of {name} of {size} bytes");
                 check_copies(&datatype, &naive, count, &mut dice, &what);
                 check_between_layouts(&datatype, &naive, count, &what);

@@ -8,6 +8,7 @@
 //! ```
 
 use std::fs;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -136,25 +137,28 @@ pub fn target(root: &Path) -> PathBuf {
     }
 }
 
-/// Puts a file in place by a rename, so that a program that runs from there is not disturbed.
+/// Puts a file in place.
 fn put(from: &Path, to: &Path) -> Result<()> {
-    let name = to
-        .file_name()
-        .context("a file without a name")?
-        .to_string_lossy()
-        .into_owned();
-    let beside = to.with_file_name(format!(".{name}.{}", std::process::id()));
-    fs::copy(from, &beside)
-        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))?;
-    fs::rename(&beside, to).with_context(|| format!("cannot put {} in place", to.display()))
+    replace(to, |beside| fs::copy(from, beside).map(drop))
+        .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
 }
 
 /// Makes a link, replacing what stands there.
 fn link(to: &str, at: &Path) -> Result<()> {
-    if fs::symlink_metadata(at).is_ok() {
-        fs::remove_file(at).with_context(|| format!("cannot replace {}", at.display()))?;
-    }
-    symlink(to, at).with_context(|| format!("cannot link {} to {to}", at.display()))
+    replace(at, |beside| symlink(to, beside))
+        .with_context(|| format!("cannot link {} to {to}", at.display()))
+}
+
+/// Puts what is made beside it in place by a rename: what runs from there is not disturbed, also by two who lay out the same
+/// installation at a time.
+pub fn replace(path: &Path, make: impl FnOnce(&Path) -> io::Result<()>) -> Result<()> {
+    let name = path.file_name().context("a file without a name")?;
+    let name = name.to_string_lossy();
+    let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    // Of one who was killed and had this number.
+    let _ = fs::remove_file(&beside);
+    make(&beside)?;
+    fs::rename(&beside, path).with_context(|| format!("cannot put {} in place", path.display()))
 }
 
 /// Copies the files of a folder and of those in it; a folder that does not exist is empty.

@@ -103,7 +103,8 @@ fn write(path: &Path, text: &str) -> Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    fs::write(path, text.replace("@VERSION@", VERSION))
+    let text = text.replace("@VERSION@", VERSION);
+    dist::replace(path, |beside| fs::write(beside, text))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

@@ -6,15 +6,17 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use weft_tests::sanitizer::{REPORTED, Sanitizer, most_ranks};
+use weft_tests::sanitizer::{REPORTED, Sanitizer, most_ranks, telling};
 use weft_tests::{
-    Ended, build, check_sessions_beside, mpiexec, processes_of, run, run_with_input, running,
+    Ended, build, check_sessions_beside, mpiexec, processes_of, root, run, run_with_input, running,
     scratch, tool,
 };
 
 fn passes(name: &str, ranks: &[u32], arguments: &[&str]) {
-    let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
-    for &ranks in ranks.iter().filter(|ranks| **ranks <= most_ranks()) {
+    let source = format!("tests/programs/{name}.c");
+    let program = build(&source, &["-pthread"]);
+    let few = &ranks[..ranks.partition_point(|ranks| *ranks <= most_ranks())];
+    for &ranks in telling(&root().join(source), few) {
         let ended = mpiexec(ranks, &program, arguments);
         ended.expect_success();
         assert!(
@@ -575,8 +577,10 @@ fn a_window_whose_member_dies_holds_nobody_up() {
 /// Whoever lives has all bytes and success, or an error, whatever the root does with its buffer after its own.
 #[test]
 fn a_broadcast_in_which_a_rank_dies_is_right_or_an_error() {
-    let program = build("tests/programs/broadcast_death.c", &[]);
-    for delay in [0, 1000, 3000, 5000, 7000, 10_000, 15_000, 20_000] {
+    let source = "tests/programs/broadcast_death.c";
+    let program = build(source, &[]);
+    let delays = [0, 1000, 3000, 5000, 7000, 10_000, 15_000, 20_000];
+    for delay in telling(&root().join(source), &delays) {
         let mut command = tool("mpiexec");
         command.args(["--on-death=report", "--timeout=30", "-n", "3"]);
         command.arg(&program).arg(delay.to_string());

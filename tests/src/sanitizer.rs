@@ -5,7 +5,7 @@
 //! compiler: two of them, of two compilers, cannot live in one process. The calls that compilers put into a
 //! program are the same for all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 /// Exit code of a process of which there was a report.
@@ -62,6 +62,28 @@ impl Sanitizer {
         );
         all.split(' ').map(str::to_owned).collect()
     }
+}
+
+/// Which of these cases of a program are run: all; but where races between the threads of a process are looked for, and the program
+/// starts no thread, the last one alone. Only threads of the library can race there, and these are the same ones in all cases.
+///
+/// # Panics
+/// If there is no such program.
+#[must_use]
+pub fn telling<'a, Case>(source: &Path, cases: &'a [Case]) -> &'a [Case] {
+    let looks_for_races = Sanitizer::of_this_run().is_some_and(|watched| watched.name == "thread");
+    if !looks_for_races || starts_threads(source) {
+        return cases;
+    }
+    &cases[cases.len().saturating_sub(1)..]
+}
+
+/// By what it includes: of threads, or of the fibers of Weft, which have threads below them.
+fn starts_threads(source: &Path) -> bool {
+    let text = std::fs::read_to_string(source).expect("the program is there");
+    ["pthread.h", "threads.h", "weft.h"]
+        .iter()
+        .any(|header| text.contains(header))
 }
 
 /// The most ranks that a test should start: watched programs take several times the time and memory.

@@ -69,12 +69,24 @@ pub struct Config {
     pub pin: Option<usize>,
 }
 
+/// Frames of what a sanitizer watches, which is not optimized in part, are several times as large: fewer stacks, larger ones.
+const WATCHED: bool = cfg!(any(sanitizer = "thread", sanitizer = "address"));
+
 impl Default for Config {
     fn default() -> Self {
         Self {
             workers: 0,
-            fibers: if cfg!(miri) { 1024 } else { 1 << 22 },
-            stack: if cfg!(miri) { 16 } else { 64 } * 1024,
+            fibers: match (cfg!(miri), WATCHED) {
+                (true, _) => 1024,
+                (_, true) => 1 << 20,
+                _ => 1 << 22,
+            },
+            stack: 1024
+                * match (cfg!(miri), WATCHED) {
+                    (true, _) => 16,
+                    (_, true) => 256,
+                    _ => 64,
+                },
             guard: Guard::ALL,
             order: Order::Fair,
             pin: Some(0),

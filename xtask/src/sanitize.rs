@@ -6,9 +6,9 @@
 //! target/NAME/dist/        an installation: our launcher and compiler wrapper as always, the watched library
 //! ```
 //!
-//! The same tests run as without it (`tests/cases/programs.rs`, `tests/attacks`), with few ranks; a report fails the rank and so
-//! the test. Needs a nightly compiler; for threads also the source of the standard library, since
-//! an unwatched lock would hide what it orders. What is not seen:
+//! The same tests run as without it (`tests/cases/programs.rs`, `tests/attacks`), with few ranks, and for races once where the
+//! program starts no thread; a report fails the rank and so the test. Needs a nightly compiler; for threads also the source of the
+//! standard library, since an unwatched lock would hide what it orders. What is not seen:
 //!
 //! * ThreadSanitizer knows the threads of one process: two processes that race in shared memory are not
 //!   seen (loom and the models of [`weft-atomic`](../../crates/atomic) are for that).
@@ -31,6 +31,9 @@ pub struct Arguments {
     kind: Kind,
     /// Only the tests whose name contains one of these. Default: all that make sense.
     only: Vec<String>,
+    /// Builds the watched library, and runs nothing.
+    #[arg(long)]
+    build: bool,
 }
 
 /// A sanitizer.
@@ -115,6 +118,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let root = root()?;
     let folder = target(&root).join(kind.name());
     let library = build(kind, &folder)?;
+    if arguments.build {
+        return Ok(());
+    }
     let plain = dist::lay_out(None)?;
     let prefix = folder.join("dist");
     let mpich = plain.join("lib/libmpi.so.12");

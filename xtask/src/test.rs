@@ -1,8 +1,10 @@
 //! `cargo xtask test`: installs what the tests need and runs all of them, one step after the other.
 //!
 //! A step that cannot run here (Miri without its component) is skipped and says why; one that fails
-//! does not keep the next from running. The last line has the counts. Steps that keep one core busy, and have nothing
-//! to do with time, run two at a time.
+//! does not keep the next from running. The last line has the counts.
+//!
+//! Neighbours that may run beside others run two at a time: what computes beside what waits. Beside the tests, which have limits of
+//! time, computes only what is `nice`: it gets the time that they leave.
 //!
 //! With `--long` the same steps take longer: random tests have more seeds, or two minutes for each fabric, mpi4py's
 //! suite runs with more numbers of ranks, and the fuzz targets run for some minutes. That is for a night, or before a
@@ -39,7 +41,8 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
     /// What differs with `--long`.
     long: Long,
-    /// It may run beside its neighbours of which that is true as well. What it says is shown when it has ended.
+    /// It may run beside its neighbours of which that is true as well. What the first of them says is shown at once, what the
+    /// others say when they have ended.
     beside_others: bool,
     /// Whether it can run here; if not, why.
     possible: fn() -> Result<(), String>,
@@ -86,6 +89,14 @@ impl Step {
     }
 }
 
+const MIRI: &str = "-Zmiri-disable-isolation";
+
+/// Each test with so many schedules of its threads.
+const MIRI_WITH_SEEDS: &str = "-Zmiri-disable-isolation -Zmiri-many-seeds=0..8";
+
+/// Under Miri one takes as long as all the tests of a room, and panics that tests expect have them too.
+const NO_BACKTRACE: (&str, &str) = ("RUST_BACKTRACE", "0");
+
 const STEPS: &[Step] = &[
     Step::new("format", "cargo fmt --all -- --check"),
     Step::new("layers", "cargo xtask layers"),
@@ -123,6 +134,7 @@ const STEPS: &[Step] = &[
     Step {
         // Twice as many tests as cores at a time: most of the time they wait for the processes that they have started.
         environment: &[("RUST_TEST_THREADS", "4")],
+        beside_others: true,
         long: Long::With(&[
             ("WEFT_SEEDS", "2000"),
             ("WEFT_SECONDS", "120"),
@@ -133,14 +145,30 @@ const STEPS: &[Step] = &[
             "cargo test --workspace --no-fail-fast",
         )
     },
-    Step::new("wheel", "cargo xtask wheel --check"),
+    // Beside those tests, with the time that they leave. The first ones need nothing of what is built for the tests meanwhile.
     Step {
-        // One alone, and the fewest that are neither a pair nor a power of two.
-        // On what users install, which is the installation of the other steps without its symbols. Half of its time it keeps one
-        // core busy: the compiler's, and one rank alone.
+        environment: &[
+            // Property tests look for earlier failures in files and read their settings.
+            ("MIRIFLAGS", MIRI),
+            ("PROPTEST_CASES", "4"),
+            NO_BACKTRACE,
+        ],
         beside_others: true,
-        long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
-        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
+        long: Long::With(&[("MIRIFLAGS", MIRI_WITH_SEEDS), ("PROPTEST_CASES", "20")]),
+        possible: nightly::with_miri,
+        ..Step::new(
+            "miri",
+            "nice cargo +nightly miri test -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching --lib",
+        )
+    },
+    Step {
+        environment: &[("MIRIFLAGS", MIRI), NO_BACKTRACE],
+        beside_others: true,
+        possible: nightly::with_miri,
+        ..Step::new(
+            "miri, datatypes",
+            "nice cargo +nightly miri test -p weft-mpi --lib -- datatype::tests::any datatype::tests::pieces",
+        )
     },
     Step {
         // Its own folder, because another value of RUSTFLAGS builds everything anew.
@@ -151,7 +179,7 @@ const STEPS: &[Step] = &[
         beside_others: true,
         ..Step::new(
             "loom",
-            "cargo test --profile models -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
+            "nice cargo test --profile models -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching -p weft-net --lib",
         )
     },
     Step {
@@ -164,35 +192,38 @@ const STEPS: &[Step] = &[
         long: Long::With(&[("WEFT_SEEDS", "10000000")]),
         ..Step::new(
             "fault points",
-            "cargo test --profile models -p weft-fabric-shm --lib --test killed deaths",
+            "nice cargo test --profile models -p weft-fabric-shm --lib --test killed deaths",
         )
     },
     Step {
         beside_others: true,
         possible: crate::models::possible,
-        ..Step::new("models", "cargo xtask models")
+        ..Step::new("models", "nice cargo xtask models")
     },
     Step {
-        environment: &[
-            // Property tests look for earlier failures in files and read their settings.
-            ("MIRIFLAGS", "-Zmiri-disable-isolation"),
-            ("PROPTEST_CASES", "4"),
-        ],
         beside_others: true,
-        possible: nightly::with_miri,
+        possible: nightly::installed,
         ..Step::new(
-            "miri",
-            "cargo +nightly miri test -p weft-atomic -p weft-fiber -p weft-pool -p weft-matching --lib",
+            "address, library",
+            "nice cargo xtask sanitize address --build",
         )
     },
     Step {
-        environment: &[("MIRIFLAGS", "-Zmiri-disable-isolation")],
         beside_others: true,
-        possible: nightly::with_miri,
+        possible: nightly::with_source,
         ..Step::new(
-            "miri, datatypes",
-            "cargo +nightly miri test -p weft-mpi --lib -- datatype::tests::any datatype::tests::pieces",
+            "thread, library",
+            "nice cargo xtask sanitize thread --build",
         )
+    },
+    Step::new("wheel", "cargo xtask wheel --check"),
+    Step {
+        // One alone, and the fewest that are neither a pair nor a power of two.
+        // On what users install, which is the installation of the other steps without its symbols. Half of its time it keeps one
+        // core busy: the compiler's, and one rank alone.
+        beside_others: true,
+        long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
+        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
     },
     Step {
         // Ranks that wait for each other, most of the time.
@@ -335,11 +366,17 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
             let Some((index, step)) = next else {
                 return;
             };
-            let result = outcome_of(step, long, Listener::Later);
+            let listener = match index {
+                0 => Listener::Everybody,
+                _ => Listener::Later,
+            };
+            let result = outcome_of(step, long, listener);
             let mut results = open(&results);
             println!("\n== {}: {}", step.name, step.line(long));
             if let Ok(result) = &result {
-                print!("{}", String::from_utf8_lossy(&result.said));
+                if listener == Listener::Later {
+                    print!("{}", String::from_utf8_lossy(&result.said));
+                }
                 println!("== {}", result.line);
             }
             results.push((index, result));

@@ -5,11 +5,11 @@
 //!
 //!            insert               remove                QUARANTINE more removals
 //!   free ───────────► occupied ───────────► quarantined ───────────────────────► free
-//!                     name                  name + VACANT, object still in place  object dropped
+//!                     name                  vacant(name), object still in place   object dropped
 //! ```
 //!
 //! A chunk is made when the first object needs it, and stays. A slot has the name of the object in it, or else of the next one,
-//! with [`VACANT`]: so one comparison tells whether a name is that of a live object of this table. A removal moves the generation on, so
+//! made [`vacant`]: so one comparison tells whether a name is that of a live object of this table. A removal moves the generation on, so
 //! that an old name is noticed. Inserting and removing take the lock of the free list; readers take none:
 //!
 //! | writer | reader |
@@ -52,8 +52,11 @@ pub const KIND_SHIFT: u32 = INDEX_BITS + GENERATION_BITS;
 
 const INDEX_MASK: usize = (1 << INDEX_BITS) - 1;
 const GENERATION_MASK: usize = ((1 << GENERATION_BITS) - 1) << INDEX_BITS;
-/// Of a slot without a live object.
-const VACANT: usize = 1 << (usize::BITS - 1);
+/// What stands in a slot without a live object in place of the name, and the other way round. It has the index of the slot beside it: no name that
+/// leads to this slot is the same.
+const fn vacant(name: usize) -> usize {
+    name ^ 1
+}
 
 const CHUNK_BITS: u32 = INDEX_BITS / 2;
 const CHUNK: usize = 1 << CHUNK_BITS;
@@ -157,10 +160,10 @@ impl<T> Table<T> {
     pub fn get(&self, name: usize) -> Option<&T> {
         let slot = self.slot(name)?;
         // SYNC table.insert
-        if slot.name.load(Ordering::Acquire) != name || name & VACANT != 0 {
+        if slot.name.load(Ordering::Acquire) != name {
             return None;
         }
-        // SAFETY: the slot has the name without VACANT, so the object has been written. It stays in place, unwritten, until it
+        // SAFETY: the name has the index of this slot, and so has none that is vacant: the object has been written. It stays in place, unwritten, until it
         // leaves the quarantine, as the head of the module says.
         Some(
             slot.object
@@ -193,7 +196,7 @@ impl<T> Table<T> {
             drop(writers);
             return Err(object);
         };
-        let name = slot.name.load(Ordering::Relaxed) & !VACANT;
+        let name = vacant(slot.name.load(Ordering::Relaxed));
         // SAFETY: the slot is free: never used, or its object has left the quarantine; the lock keeps
         // other writers away.
         slot.object
@@ -207,7 +210,7 @@ impl<T> Table<T> {
         let first = (self.kind as usize) << KIND_SHIFT | chunk_index << CHUNK_BITS;
         let chunk: Box<[Slot<T>]> = (first..first + CHUNK)
             .map(|name| Slot {
-                name: AtomicUsize::new(name | VACANT),
+                name: AtomicUsize::new(vacant(name)),
                 object: UnsafeCell::new(MaybeUninit::uninit()),
             })
             .collect();
@@ -222,11 +225,11 @@ impl<T> Table<T> {
         let Some(slot) = self.slot(name) else {
             return false;
         };
-        if slot.name.load(Ordering::Relaxed) != name || name & VACANT != 0 {
+        if slot.name.load(Ordering::Relaxed) != name {
             return false;
         }
         // Publishes nothing: a reader that sees it turns away.
-        slot.name.store(next(name) | VACANT, Ordering::Relaxed);
+        slot.name.store(vacant(next(name)), Ordering::Relaxed);
         writers.quarantine.push_back((name & INDEX_MASK) as u32);
         let oldest = if writers.quarantine.len() > QUARANTINE {
             self.release_oldest(&mut writers)
@@ -274,9 +277,9 @@ impl<T> Drop for Table<T> {
             drop(self.take_object(index));
         }
         for index in 0..used {
-            let occupied = self
-                .slot(index as usize)
-                .is_some_and(|slot| slot.name.load(Ordering::Relaxed) & VACANT == 0);
+            let occupied = self.slot(index as usize).is_some_and(|slot| {
+                slot.name.load(Ordering::Relaxed) & INDEX_MASK == index as usize
+            });
             if occupied {
                 drop(self.take_object(index));
             }
@@ -306,7 +309,7 @@ mod tests {
         assert_eq!(table.get(name), Some(&"first"));
         assert!(table.remove(name));
         assert_eq!(table.get(name), None);
-        assert_eq!(table.get(next(name) | VACANT), None, "what the slot says");
+        assert_eq!(table.get(vacant(next(name))), None, "what the slot says");
         assert!(!table.remove(name), "a second removal has no effect");
         for _ in 0..QUARANTINE {
             let other = table.insert("another").unwrap();

@@ -184,10 +184,13 @@ pub unsafe fn copy_if_short(from: *const u8, to: *mut u8, length: usize) -> bool
     // SAFETY: each access lies within the first `length` bytes of both sides, valid by the caller's
     // promise; both may be unaligned. All is read before anything is written.
     unsafe {
+        // Before all others: most are one number.
+        if length == 8 {
+            to.cast::<u64>()
+                .write_unaligned(from.cast::<u64>().read_unaligned());
+            return true;
+        }
         match length {
-            8 => to
-                .cast::<u64>()
-                .write_unaligned(from.cast::<u64>().read_unaligned()),
             0 => {}
             9..=16 => {
                 let first = from.cast::<u64>().read_unaligned();

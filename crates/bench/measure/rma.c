@@ -14,7 +14,6 @@ struct access {
     int size;
     int batch; /* operations between two flushes, or within an epoch */
     int peer;  /* whom to access, -1: nobody */
-    void (*once)(const struct access *access);
 };
 
 static void put(const struct access *access)
@@ -44,39 +43,65 @@ static void compare_and_swap(const struct access *access)
     MPI_Compare_and_swap(access->out, access->in + 8, access->in, MPI_INT64_T, access->peer, 0, access->window);
 }
 
-/* The epochs: each runs the batch, and completes it at the origin and the target. */
+/* The epochs: each runs the batch, and completes it at the origin and the target. The call is known where one is compiled, so that no more is
+ * timed beside the calls than in the loop of a program. */
 
-static void batch(const struct access *access)
+#define INLINED static inline __attribute__((always_inline))
+
+typedef void call(const struct access *access);
+
+INLINED void batch(const struct access *access, call *once)
 {
     for (int index = 0; access->peer >= 0 && index < access->batch; index++)
-        access->once(access);
+        once(access);
 }
 
-static void flush(const struct access *access)
+INLINED void flush(const struct access *access, call *once)
 {
-    batch(access);
+    batch(access, once);
     MPI_Win_flush(access->peer, access->window);
 }
 
-static void fence(const struct access *access)
+INLINED void fence(const struct access *access, call *once)
 {
-    batch(access);
+    batch(access, once);
     MPI_Win_fence(0, access->window);
 }
 
-static void lock_all(const struct access *access)
+INLINED void lock_all(const struct access *access, call *once)
 {
     MPI_Win_lock_all(0, access->window);
-    batch(access);
+    batch(access, once);
     MPI_Win_unlock_all(access->window);
 }
 
-static void lock(const struct access *access)
+INLINED void lock(const struct access *access, call *once)
 {
     MPI_Win_lock(MPI_LOCK_EXCLUSIVE, access->peer, 0, access->window);
-    batch(access);
+    batch(access, once);
     MPI_Win_unlock(access->peer, access->window);
 }
+
+/* So many epochs with this call. */
+typedef void repeated(const struct access *access, int count);
+
+#define REPEATED(once, epoch)                                                                                          \
+    static void once##_##epoch(const struct access *access, int count)                                                 \
+    {                                                                                                                  \
+        for (int index = 0; index < count; index++)                                                                    \
+            epoch(access, once);                                                                                       \
+    }
+#define EPOCHS(once)                                                                                                   \
+    REPEATED(once, flush)                                                                                              \
+    REPEATED(once, fence)                                                                                              \
+    REPEATED(once, lock_all)                                                                                           \
+    REPEATED(once, lock)
+
+EPOCHS(put)
+EPOCHS(get)
+EPOCHS(accumulate)
+EPOCHS(fetch_and_op)
+EPOCHS(compare_and_swap)
 
 /* Every call once with known data, looked at by both sides. All ranks are within lock_all. */
 static void prove(struct access access, int rank)
@@ -143,23 +168,27 @@ static void prove(struct access access, int rank)
  * mpi_accumulate_granularity of the window. A value is the time of one epoch. */
 void rma(struct task *task)
 {
+#define CALL(once)                                                                                                     \
+    {                                                                                                                  \
+        #once, { once##_flush, once##_fence, once##_lock_all, once##_lock }                                            \
+    }
+    enum { FLUSH, FENCE, LOCK_ALL, LOCK, KINDS };
+    static const char *const names[KINDS] = {"flush", "fence", "lock_all", "lock"};
     static const struct {
         const char *name;
-        void (*once)(const struct access *access);
-    } calls[] = {{"put", put}, {"get", get}, {"accumulate", accumulate}, {"fetch_and_op", fetch_and_op},
-                 {"compare_and_swap", compare_and_swap}},
-      epochs[] = {{"flush", flush}, {"fence", fence}, {"lock_all", lock_all}, {"lock", lock}};
+        repeated *epochs[KINDS];
+    } calls[] = {CALL(put), CALL(get), CALL(accumulate), CALL(fetch_and_op), CALL(compare_and_swap)};
     struct access access = {.size = (int)task_number(task, "size", 8), .batch = (int)task_number(task, "batch", 1)};
-    void (*epoch)(const struct access *access) = NULL;
+    int kind = 0;
+    repeated *epochs = NULL;
     MPI_Info info = MPI_INFO_NULL;
 
-    for (size_t index = 0; index < sizeof calls / sizeof *calls; index++)
+    while (kind < KINDS && !task_is(task, "epoch", names[kind]))
+        kind++;
+    for (size_t index = 0; kind < KINDS && index < sizeof calls / sizeof *calls; index++)
         if (task_is(task, "call", calls[index].name))
-            access.once = calls[index].once;
-    for (size_t index = 0; index < sizeof epochs / sizeof *epochs; index++)
-        if (task_is(task, "epoch", epochs[index].name))
-            epoch = epochs[index].once;
-    if (!access.once || !epoch)
+            epochs = calls[index].epochs[kind];
+    if (!epochs)
         fail("no call or epoch of that name: %s", task->request);
     size_t room = (size_t)access.size + 64;
     access.out = buffer(room);
@@ -177,26 +206,25 @@ void rma(struct task *task)
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Win_lock_all(0, access.window);
     prove(access, task->rank);
-    if (epoch != flush)
+    if (kind != FLUSH)
         MPI_Win_unlock_all(access.window);
     access.peer = task->rank == 0 ? 1 : -1;
-    if (epoch == fence) {
+    if (kind == FENCE) {
         /* What an implementation sets up for a window that is used for long is no part of an epoch. */
         for (int warm = 0; warm < 16; warm++)
             MPI_Win_fence(warm == 0 ? MPI_MODE_NOPRECEDE : 0, access.window);
     }
-    for (int sample = -1; (epoch == fence || task->rank == 0) && sample < task->samples; sample++) {
+    for (int sample = -1; (kind == FENCE || task->rank == 0) && sample < task->samples; sample++) {
         int count = sample < 0 ? task->warmup + 1 : task->iterations;
         double start = now();
-        for (int index = 0; index < count; index++)
-            epoch(&access);
+        epochs(&access, count);
         if (sample >= 0)
             task->values[sample] = (now() - start) / task->iterations;
     }
-    if (epoch == fence)
+    if (kind == FENCE)
         MPI_Win_fence(MPI_MODE_NOSUCCEED, access.window);
     MPI_Barrier(MPI_COMM_WORLD);
-    if (epoch == flush)
+    if (kind == FLUSH)
         MPI_Win_unlock_all(access.window);
     MPI_Win_free(&access.window);
     free(access.out);

@@ -1,4 +1,4 @@
-//! Deadlock search among ranks that another launcher has started on this host: one of them asks all, as `mpiexec` does, and by the same
+//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the same
 //! [watch](crate::job::deadlock).
 //!
 //! ```text
@@ -13,15 +13,24 @@
 //! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
 //! ended stands in the memory, so that the next one knows it too.
 //!
+//! On several hosts one rank of each searches, and that of the first host judges: rank 0. The others call it, say when all ranks of their host
+//! rest, and pass questions and answers on. Rank 0 alone can be called, so that the search is over when it has ended with MPI before the others.
+//!
 //! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
 //! be connected with processes that are not asked here.
 //!
 //! | file | what |
 //! |---|---|
 //! | `searcher` | the thread: who comes, what they say, what is told in the end |
+//! | `head` | what the one of the first host does: it judges |
+//! | `other_hosts` | other hosts, for the head |
+//! | `agent` | what the one of another host does |
 //! | `host_ranks` | the ranks as the memory shows them |
 
+mod agent;
+mod head;
 mod host_ranks;
+mod other_hosts;
 mod searcher;
 
 use std::fmt;
@@ -34,15 +43,18 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
-use weft_secure::Key;
 use weft_sys::{passing, poll};
 
-use self::searcher::Search;
+use self::agent::Agent;
+use self::head::Head;
+use self::searcher::{Part, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
+use super::calls::{CalledHosts, Place};
 use super::key_listener::shown_by;
 use super::{BootstrapError, runs_as_us};
 use crate::control::Message;
+use crate::hosts::link::Link;
 use crate::options::{OnDeadlock, on_deadlock};
 use crate::segment;
 
@@ -52,6 +64,11 @@ pub const VARIABLE: &str = "WEFT_ON_DEADLOCK";
 const TRIES: u32 = 200;
 /// How long an answer may take to leave: who searches may be stopped.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// How long what is said to another host may take to leave.
+const HOST_LEAVE: Duration = Duration::from_secs(1);
+/// After so long a host that does not answer is gone.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// Has the launcher end the job with this code, because of what the text says.
 type EndJob = dyn Fn(u8, &str) + Send + Sync;
@@ -63,14 +80,12 @@ pub struct DeadlockSearch(Option<Arc<Member>>);
 /// The ranks of a host, and which of them this is.
 #[derive(Debug)]
 pub struct HostRanks {
-    /// Their numbers in the job, by local rank.
-    pub ranks: Vec<u32>,
-    /// This one's local rank.
-    pub local: u32,
+    /// Where all ranks of the job are, and how they are called.
+    pub hosts: CalledHosts,
+    /// This one.
+    pub rank: u32,
     /// The abstract name at which who searches is found.
     pub name: String,
-    /// What the ranks show there.
-    pub key: Key,
     /// What becomes of the job.
     pub on_deadlock: OnDeadlock,
 }
@@ -81,6 +96,8 @@ struct Member {
     memory: OwnedFd,
     /// A view of the memory, once it is needed; `None` if it cannot be had.
     watch: OnceLock<Option<Watch>>,
+    /// Where the lowest rank of another host can be called.
+    place: OnceLock<Box<Place>>,
     end_job: OnceLock<Box<EndJob>>,
     state: Mutex<State>,
 }
@@ -95,6 +112,12 @@ struct State {
     way: Option<OwnedFd>,
     /// It searches itself.
     search: Option<Search>,
+    /// It has used sessions only.
+    is_absent: bool,
+    /// Ranks of other hosts that have called before it does, which search there.
+    called: Vec<(u32, Link)>,
+    /// Links that end with this process, by which another host learns of that.
+    kept: Vec<Link>,
 }
 
 /// What the environment asks for.
@@ -118,6 +141,7 @@ impl DeadlockSearch {
             host,
             memory,
             watch: OnceLock::new(),
+            place: OnceLock::new(),
             end_job: OnceLock::new(),
             state: Mutex::default(),
         })))
@@ -128,20 +152,47 @@ impl DeadlockSearch {
         self.0.is_some()
     }
 
-    /// This rank begins with MPI. `end_job` has the launcher end the job with a code, because of what a text says.
-    pub fn begin(&self, end_job: impl Fn(u8, &str) + Send + Sync + 'static) {
+    /// This rank begins with MPI. `place` answers where the lowest rank of a host can be called; `end_job` has the launcher end the
+    /// job with a code, because of what a text says.
+    pub fn begin(
+        &self,
+        place: impl Fn(u32) -> Option<Vec<u8>> + Send + Sync + 'static,
+        end_job: impl Fn(u8, &str) + Send + Sync + 'static,
+    ) {
         let Some(member) = &self.0 else {
             return;
         };
+        let _ = member.place.set(Box::new(place));
         let _ = member.end_job.set(Box::new(end_job));
         let mut state = member.state();
-        if std::mem::take(&mut state.has_finished) {
+        let returns = std::mem::take(&mut state.has_finished);
+        if returns {
             member.note_finished(false);
         }
         let is_first = !std::mem::replace(&mut state.has_begun, true);
-        if is_first && member.host.local == 0 {
+        // One that returns may be alone on its host.
+        if is_first && member.local() == 0 || returns && state.search.is_none() {
             // Without a thread nobody searches.
             let _ = Member::search(member, &mut state);
+        }
+    }
+
+    /// A rank of another host has called, which searches there: this is rank 0.
+    pub fn take_in(&self, rank: u32, link: Link) {
+        let Some(member) = &self.0 else {
+            return;
+        };
+        let mut state = member.state();
+        match &state.search {
+            Some(search) => search.take_in(rank, link),
+            None => state.called.push((rank, link)),
+        }
+    }
+
+    /// This rank has used sessions only and is about to [end](Self::end).
+    pub fn note_absence(&self) {
+        if let Some(member) = &self.0 {
+            member.state().is_absent = true;
         }
     }
 
@@ -188,7 +239,8 @@ impl DeadlockSearch {
         member.note_finished(true);
         state.way = None;
         if let Some(search) = state.search.take() {
-            search.end();
+            let left = search.end(state.is_absent);
+            state.kept.extend(left);
             if let Some(watch) = member.watch() {
                 watch.inquire(false);
             }
@@ -201,6 +253,20 @@ impl Member {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The number of this rank on its host.
+    fn local(&self) -> u32 {
+        self.host.hosts.map.local_rank(self.host.rank)
+    }
+
+    /// What this rank does when it searches.
+    fn part(&self, watch: Watch) -> Part {
+        let HostRanks { hosts, rank, .. } = &self.host;
+        match hosts.map.host(*rank) {
+            0 => Part::Head(Box::new(Head::new(watch, &hosts.map))),
+            _ => Part::Agent(Box::new(Agent::new(watch, hosts, *rank))),
+        }
+    }
+
     fn watch(&self) -> Option<&Watch> {
         let open = || {
             let memory = self.memory.try_clone().ok()?;
@@ -211,15 +277,22 @@ impl Member {
 
     fn note_finished(&self, finished: bool) {
         if let Some(watch) = self.watch() {
-            watch.note_finished(self.host.local, finished);
+            watch.note_finished(self.local(), finished);
         }
     }
 
     /// This rank searches from now on.
     fn search(member: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let watch = member.watch().ok_or(ErrorKind::Unsupported)?;
+        let map = &member.host.hosts.map;
+        if map.count() > 1 && member.host.rank != 0 && map.host(member.host.rank) == 0 {
+            // Other hosts call rank 0, and have no way to this one.
+            return Err(ErrorKind::Unsupported.into());
+        }
         let listener = abstract_socket::listen(&member.host.name)?;
-        state.search = Some(Search::begin(Arc::clone(member), watch.clone(), listener)?);
+        let called = std::mem::take(&mut state.called);
+        let search = Search::begin(Arc::clone(member), watch.clone(), listener, called)?;
+        state.search = Some(search);
         Ok(())
     }
 
@@ -234,8 +307,7 @@ impl Member {
             return Err(ErrorKind::PermissionDenied.into());
         }
         set_socket_timeout(&way, Timeout::Send, Some(LEAVE))?;
-        let rank = self.host.ranks[self.host.local as usize];
-        passing::send(&way, &shown_by(rank, &self.host.key), &[])?;
+        passing::send(&way, &shown_by(self.host.rank, &self.host.hosts.key), &[])?;
         Ok(Some(way))
     }
 

@@ -38,6 +38,7 @@ use weft_sys::{descriptor, process};
 use self::connection::Connection;
 use self::others::{Itself, Others, Store};
 use self::watch::Neighbour;
+use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
@@ -248,7 +249,8 @@ impl Launcher for Pmi {
             let value = open(&connection).talk(|connection| connection.get(rank, name));
             value.ok().flatten()
         };
-        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        self.later
+            .begin(get.clone(), self.watches.then(|| end_job.clone()));
         let mut connection = open(&self.connection);
         if connection.tie().is_err() {
             // The launcher has ended already, and so does what it started.
@@ -259,7 +261,8 @@ impl Launcher for Pmi {
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
         let connection = Arc::clone(&self.connection);
         let neighbours = Arc::clone(&self.neighbours);
-        self.deadlocks.begin(move |code, _| {
+        let place = move |rank| get(rank, calls::NAME);
+        self.deadlocks.begin(place, move |code, _| {
             // The others hear of it from the launcher, not as of a loss.
             watch::part(&neighbours);
             let _ = open(&connection).talk(|connection| connection.abort(code.into()));
@@ -275,6 +278,12 @@ impl Launcher for Pmi {
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }
+    }
+
+    /// To those of other hosts it is told by who searches for deadlocks; and by this process itself.
+    fn absent(&self) -> bool {
+        self.deadlocks.note_absence();
+        false
     }
 
     fn finalised(&self) {

@@ -23,6 +23,7 @@ use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
 
+use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
@@ -328,12 +329,14 @@ impl Launcher for Pmix {
             let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
             value.flatten().flatten()
         };
-        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        self.later
+            .begin(get.clone(), self.watches.then(|| end_job.clone()));
         self.watch_begun
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
         let neighbours = Arc::clone(&self.neighbours);
-        self.deadlocks.begin(move |code, why| {
+        let place = move |rank| get(rank, calls::NAME);
+        self.deadlocks.begin(place, move |code, why| {
             // The others hear of it from the launcher, not as of a loss.
             watch::part(&neighbours);
             if !*open(&over) {
@@ -351,6 +354,12 @@ impl Launcher for Pmix {
         if self.later.adopted().is_none() {
             self.deadlocks.answer(waits);
         }
+    }
+
+    /// To those of other hosts it is told by who searches for deadlocks; and by this process itself.
+    fn absent(&self) -> bool {
+        self.deadlocks.note_absence();
+        false
     }
 
     fn finalised(&self) {

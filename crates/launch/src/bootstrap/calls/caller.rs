@@ -1,10 +1,10 @@
-//! Caller: who has launchers started on all hosts of the job, or asks to be missed.
+//! Caller: who has launchers started on all hosts of the job, asks to be missed, or searches for deadlocks.
 
 use std::time::{Duration, Instant};
 
 use weft_sys::poll;
 
-use super::{Answered, Call, CalledHosts};
+use super::{Answered, Call, CalledHosts, Place};
 use crate::hosts::dial::dial;
 use crate::hosts::link::{Link, LinkError};
 use crate::hosts::way_in;
@@ -72,8 +72,25 @@ pub fn call_to_watch(
     rank: u32,
     place: &dyn Fn(u32) -> Option<Vec<u8>>,
 ) -> Result<Link, String> {
+    call_first(hosts, &Call::Watch { rank }, place)
+}
+
+/// Calls rank 0 as the rank that searches for deadlocks on its host.
+///
+/// # Errors
+/// Why it cannot be called.
+pub fn call_to_search(hosts: &CalledHosts, rank: u32, place: &Place) -> Result<Link, String> {
+    call_first(hosts, &Call::Search { rank }, place)
+}
+
+/// A link to rank 0, which is kept for what the call says.
+fn call_first(
+    hosts: &CalledHosts,
+    call: &Call,
+    place: &dyn Fn(u32) -> Option<Vec<u8>>,
+) -> Result<Link, String> {
     let mut first = Called::call(hosts, 0, place)?;
-    first.say(&Call::Watch { rank });
+    first.say(call);
     Ok(first.link)
 }
 

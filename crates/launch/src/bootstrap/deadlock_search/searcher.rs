@@ -3,20 +3,23 @@
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use weft_fabric_shm::Watch;
+use weft_mpi::waits::RankWaits;
 use weft_sys::event::EventFd;
 use weft_sys::poll::{self, Interest, PollFd};
-use weft_sys::process::{self, SIGSTOP};
-use weft_sys::{passing, signal};
+use weft_sys::{passing, process, signal};
 
-use super::host_ranks::WatchedHost;
+use super::agent::Agent;
+use super::head::Head;
 use super::{Member, VARIABLE};
 use crate::bootstrap::key_listener::KeyListener;
 use crate::control::{LONGEST, Message, WaitsInPieces};
-use crate::job::deadlock::{self, DeadlockWatch, Standstill, WatchedRanks};
+use crate::hosts::link::Link;
+use crate::job::deadlock::{self, Standstill};
 use crate::options::OnDeadlock;
 
 /// Messages of one rank that are read before others get their turn.
@@ -26,37 +29,79 @@ const PASSED_ON: Duration = Duration::from_millis(200);
 /// How long a launcher has to end the job. One that has been told that MPI is over does not hear of it, but of how this process ends.
 const ENDS: Duration = Duration::from_secs(3);
 
+/// What the thread is told.
+enum Order {
+    /// A rank of another host has called, which searches there.
+    TakeIn(u32, Link),
+    /// To end. `is_absent`: this rank has used sessions only, so that others may wait for it.
+    End { is_absent: bool },
+}
+
 /// The thread, for who has begun it.
 #[derive(Debug)]
 pub struct Search {
-    end: Arc<EventFd>,
+    orders: Sender<Order>,
+    /// Says that there is an order.
+    wake: Arc<EventFd>,
+    /// The link that is kept until this process ends.
+    left: Receiver<Link>,
     thread: JoinHandle<()>,
 }
 
 impl Search {
-    /// Begins to search for this rank, to whose listener the others come.
+    /// Begins to search for this rank, to whose listener the others come. Ranks of other hosts have `called` before.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
-    pub fn begin(member: Arc<Member>, watch: Watch, listener: OwnedFd) -> io::Result<Self> {
-        let end = Arc::new(EventFd::new()?);
-        let searcher = Searcher {
-            listener: KeyListener::new(listener, member.host.key.clone())?,
+    pub fn begin(
+        member: Arc<Member>,
+        watch: Watch,
+        listener: OwnedFd,
+        called: Vec<(u32, Link)>,
+    ) -> io::Result<Self> {
+        let wake = Arc::new(EventFd::new()?);
+        let (orders, ordered) = channel();
+        let (leave, left) = channel();
+        let part = member.part(watch);
+        let mut searcher = Searcher {
+            listener: KeyListener::new(listener, member.host.hosts.key.clone())?,
             voices: Vec::new(),
-            ranks: WatchedHost::new(watch, member.host.ranks.clone()),
-            watch: DeadlockWatch::new(Instant::now()),
-            end: Arc::clone(&end),
+            part,
+            wake: Arc::clone(&wake),
+            ordered,
+            leave,
             member,
         };
+        for (rank, link) in called {
+            searcher.part.take_in(rank, link);
+        }
         // By this name it does not count as a thread of the program.
         let thread = signal::spawn_without_signals("weft-watch", move || searcher.run())?;
-        Ok(Self { end, thread })
+        Ok(Self {
+            orders,
+            wake,
+            left,
+            thread,
+        })
     }
 
-    /// Ends it. Whoever answers an inquiry from now on finds nobody.
-    pub fn end(self) {
-        self.end.notify();
+    /// A rank of another host has called, which searches there.
+    pub fn take_in(&self, rank: u32, link: Link) {
+        self.order(Order::TakeIn(rank, link));
+    }
+
+    /// Ends it. Whoever answers an inquiry from now on finds nobody. Answers the link by whose end another host learns of that of this
+    /// process.
+    pub fn end(self, is_absent: bool) -> Option<Link> {
+        self.order(Order::End { is_absent });
         let _ = self.thread.join();
+        self.left.try_recv().ok()
+    }
+
+    fn order(&self, order: Order) {
+        // A thread that has ended needs none.
+        let _ = self.orders.send(order);
+        self.wake.notify();
     }
 }
 
@@ -67,37 +112,104 @@ struct Voice {
     waits: WaitsInPieces,
 }
 
+/// What the searching rank of a host does beside asking its ranks.
+pub enum Part {
+    /// It judges, as the one of the first host.
+    Head(Box<Head>),
+    /// It tells the one that judges.
+    Agent(Box<Agent>),
+}
+
+impl Part {
+    fn take_in(&mut self, rank: u32, link: Link) {
+        if let Self::Head(head) = self {
+            head.take_in(rank, link);
+        }
+    }
+
+    fn entries(&self) -> Vec<PollFd<'_>> {
+        match self {
+            Self::Head(head) => head.entries().collect(),
+            Self::Agent(agent) => agent.entries().collect(),
+        }
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        match self {
+            Self::Head(head) => head.next_look(),
+            Self::Agent(agent) => Some(agent.next_look()),
+        }
+    }
+
+    fn hear_hosts(&mut self, ready: &[bool]) {
+        match self {
+            Self::Head(head) => head.hear_hosts(ready),
+            Self::Agent(agent) if ready.contains(&true) => agent.obey(),
+            Self::Agent(_) => {}
+        }
+    }
+
+    fn hear(&mut self, rank: u32, waits: RankWaits) {
+        match self {
+            Self::Head(head) => head.hear(rank, waits),
+            Self::Agent(agent) => agent.hear(rank, waits),
+        }
+    }
+}
+
 struct Searcher {
     member: Arc<Member>,
-    end: Arc<EventFd>,
+    wake: Arc<EventFd>,
+    ordered: Receiver<Order>,
+    leave: Sender<Link>,
     listener: KeyListener,
     voices: Vec<Voice>,
-    ranks: WatchedHost,
-    watch: DeadlockWatch,
+    part: Part,
 }
 
 impl Searcher {
     fn run(mut self) {
-        while let Ok(true) = self.turn() {}
+        let is_absent = loop {
+            match self.turn() {
+                Ok(None) => {}
+                Ok(Some(is_absent)) => break is_absent,
+                Err(_) => return,
+            }
+        };
+        if let Part::Agent(agent) = self.part {
+            let place = self.member.place.get().filter(|_| is_absent);
+            let left = agent.leave(place.map(|place| &**place));
+            left.into_iter()
+                .for_each(|link| drop(self.leave.send(link)));
+        }
     }
 
-    /// Waits for something to happen, and attends to it. False: it ends.
-    fn turn(&mut self) -> io::Result<bool> {
-        let mut entries = vec![PollFd::new(&*self.end, Interest::Read)];
+    /// Waits for something to happen, and attends to it. Answers how it ends, if it does.
+    fn turn(&mut self) -> io::Result<Option<bool>> {
+        let mut entries = vec![PollFd::new(&*self.wake, Interest::Read)];
         let listener = self.listener.sockets();
         entries.extend(listener.map(|socket| PollFd::new(socket, Interest::Read)));
         let voices_at = entries.len();
         let voices = self.voices.iter();
         entries.extend(voices.map(|voice| PollFd::new(&voice.socket, Interest::Read)));
-        let look = self.watch.next_look();
+        let hosts_at = entries.len();
+        entries.extend(self.part.entries());
+        let look = self.part.next_look();
         let left = look.map(|look| look.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, left)?;
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
+        self.part.hear_hosts(&ready[hosts_at..]);
         if ready[0] {
-            return Ok(false);
+            let _ = self.wake.drain();
+            while let Ok(order) = self.ordered.try_recv() {
+                match order {
+                    Order::TakeIn(rank, link) => self.part.take_in(rank, link),
+                    Order::End { is_absent } => return Ok(Some(is_absent)),
+                }
+            }
         }
-        self.hear(&ready[voices_at..]);
+        self.hear(&ready[voices_at..hosts_at]);
         if ready[1..voices_at].contains(&true) {
             let came = self.listener.take().into_iter();
             self.voices.extend(came.map(|came| Voice {
@@ -110,29 +222,42 @@ impl Searcher {
             self.hear(&all);
         }
         let now = Instant::now();
-        if self.watch.next_look().is_some_and(|look| look <= now) {
-            self.ranks.note_ends();
-            if let Some(found) = self.watch.look(now, &mut self.ranks) {
-                self.tell(&found);
+        let found = match &mut self.part {
+            Part::Head(head) => head.look(now),
+            Part::Agent(agent) => {
+                if let Some(place) = self.member.place.get() {
+                    agent.look(now, &**place);
+                }
+                None
             }
+        };
+        if let Some(found) = found {
+            self.tell(&found);
         }
-        Ok(true)
+        Ok(None)
     }
 
     fn hear(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
-        let watch = &mut self.watch;
+        let part = &mut self.part;
         self.voices
-            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(watch).is_ok());
+            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(part).is_ok());
     }
 
     /// No rank can ever go on.
-    fn tell(&self, found: &Standstill) {
+    fn tell(&mut self, found: &Standstill) {
+        let Part::Head(head) = &mut self.part else {
+            return;
+        };
         if self.member.host.on_deadlock == OnDeadlock::Stop {
-            return self.stop(found);
+            return stop(head, found);
         }
-        let ended = self.ranks.running().len();
-        let (text, code) = deadlock::told_by_ranks(found, ended, None);
+        let left = head.running().len();
+        let (text, code) = deadlock::told_by_ranks(found, left, None);
+        if head.is_on_several_hosts() {
+            // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+            head.stop_others();
+        }
         say(&text);
         let _ = poll::wait(&mut [], Some(PASSED_ON));
         let summary = format!("a deadlock: {}", found.summary());
@@ -140,27 +265,22 @@ impl Searcher {
         let _ = poll::wait(&mut [], Some(ENDS));
         process::end_at_once(code);
     }
+}
 
-    /// It is told, and the ranks stay for a debugger: this one is stopped last.
-    fn stop(&self, found: &Standstill) {
-        let running = self.ranks.running();
-        let named = running.iter();
-        let named = named.map(|rank| format!("{} (rank {})", rank.process, rank.rank));
-        let named: Vec<String> = named.collect();
-        let by = format!("{VARIABLE}=stop");
-        let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
-        say(&text);
-        let us = process::id();
-        let others = running.iter().map(|rank| rank.process);
-        for process in others.filter(|process| *process != us).chain([us]) {
-            let _ = process::signal(process, SIGSTOP);
-        }
-    }
+/// It is told, and the ranks stay for a debugger: this one is stopped last.
+fn stop(head: &mut Head, found: &Standstill) {
+    let running = head.running();
+    let named: Vec<String> = running.iter().map(|rank| head.name(rank)).collect();
+    let by = format!("{VARIABLE}=stop");
+    let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
+    say(&text);
+    head.stop_others();
+    Head::stop_itself();
 }
 
 impl Voice {
     /// Reads what it has to say; an error: it is gone.
-    fn hear(&mut self, watch: &mut DeadlockWatch) -> io::Result<()> {
+    fn hear(&mut self, part: &mut Part) -> io::Result<()> {
         let mut bytes = [0; LONGEST];
         for _ in 0..AT_ONCE {
             let count = match passing::receive(&self.socket, &mut bytes) {
@@ -172,7 +292,7 @@ impl Voice {
             if let Some(Message::Waits { last, piece }) = Message::decode(&bytes[..count])
                 && let Some(waits) = self.waits.take(last, &piece)
             {
-                watch.hear(self.rank, waits, Instant::now());
+                part.hear(self.rank, waits);
             }
         }
         Ok(())

@@ -1,0 +1,100 @@
+//! Head: the searching rank of the first host, which judges.
+
+use std::time::Instant;
+
+use weft_fabric_shm::Watch;
+use weft_mpi::waits::RankWaits;
+use weft_sys::poll::PollFd;
+use weft_sys::process::{self, SIGSTOP};
+
+use super::host_ranks::WatchedHost;
+use super::other_hosts::{OtherHosts, WatchedJob};
+use crate::bootstrap::hosts::HostMap;
+use crate::hosts::link::Link;
+use crate::job::deadlock::{DeadlockWatch, Standstill, WatchedRanks};
+use crate::rank_processes::RunningRank;
+
+/// The watch of a job over all of its ranks.
+pub struct Head {
+    watch: DeadlockWatch,
+    ranks: WatchedJob,
+}
+
+impl Head {
+    /// Judges from now on.
+    pub fn new(watch: Watch, map: &HostMap) -> Self {
+        Self {
+            watch: DeadlockWatch::new(Instant::now()),
+            ranks: WatchedJob {
+                here: WatchedHost::new(watch, map.ranks_of(0).collect()),
+                others: OtherHosts::of(map),
+            },
+        }
+    }
+
+    /// To wait for.
+    pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.ranks.others.entries()
+    }
+
+    /// When to look next; `None` for never.
+    pub fn next_look(&self) -> Option<Instant> {
+        self.watch.next_look()
+    }
+
+    /// A rank of another host searches there from now on.
+    pub fn take_in(&mut self, rank: u32, link: Link) {
+        let heard = self.ranks.others.take_in(rank, link);
+        heard
+            .into_iter()
+            .for_each(|(rank, waits)| self.hear(rank, waits));
+    }
+
+    /// Hears those of [`entries`](Self::entries) that are ready.
+    pub fn hear_hosts(&mut self, ready: &[bool]) {
+        let heard = self.ranks.others.hear(ready);
+        heard
+            .into_iter()
+            .for_each(|(rank, waits)| self.hear(rank, waits));
+    }
+
+    /// A rank waits for this.
+    pub fn hear(&mut self, rank: u32, waits: RankWaits) {
+        self.watch.hear(rank, waits, Instant::now());
+    }
+
+    /// Looks, if it is time to. Answers what was proven, once.
+    pub fn look(&mut self, now: Instant) -> Option<Standstill> {
+        if self.watch.next_look().is_none_or(|look| look > now) {
+            return None;
+        }
+        self.ranks.here.note_ends();
+        self.watch.look(now, &mut self.ranks)
+    }
+
+    /// The ranks that have not ended.
+    pub fn running(&self) -> Vec<RunningRank> {
+        self.ranks.running()
+    }
+
+    /// How the process of a rank is called, for people.
+    pub fn name(&self, rank: &RunningRank) -> String {
+        self.ranks.name(rank)
+    }
+
+    /// Whether ranks are on other hosts.
+    pub fn is_on_several_hosts(&self) -> bool {
+        self.ranks.others.is_any()
+    }
+
+    /// Stops all ranks but this process, on all hosts.
+    pub fn stop_others(&mut self) {
+        self.ranks.others.stop();
+        self.ranks.here.stop_others();
+    }
+
+    /// Stops this process.
+    pub fn stop_itself() {
+        let _ = process::signal(process::id(), SIGSTOP);
+    }
+}

@@ -8,7 +8,7 @@
 //!                             ── Join ───► the lowest rank of each host: starts an agent, which joins the head
 //!                                                                               ◄── joined: the head has all hosts
 //!   the lowest rank of a host ── Watch ──► rank 0: each misses the other          (under launchers that do not tell of deaths)
-//!   who searches on a host ── Search ────► rank 0, which judges                     (deadlocks)
+//!   who searches on a host ── Search ────► the lowest rank of the first host that can be called, which judges  (deadlocks)
 //! ```
 //!
 //! One head, whoever asks at the same time: only rank 0 starts it, and once. What was begun and did not come about may be begun
@@ -29,7 +29,7 @@ mod listener;
 use serde::{Deserialize, Serialize};
 use weft_secure::Key;
 
-pub use self::caller::{call_all, call_to_search};
+pub use self::caller::{Judge, call_all, call_to_search};
 pub use self::host_watch::Losses;
 pub use self::listener::{CallListener, Start};
 use super::hosts::HostMap;

@@ -13,8 +13,8 @@
 //! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
 //! ended stands in the memory, so that the next one knows it too.
 //!
-//! On several hosts one rank of each searches, and that of the first host judges: rank 0. The others call it, say when all ranks of their host
-//! rest, and pass questions and answers on. Rank 0 alone can be called, so that the search is over when it has ended with MPI before the others.
+//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as that can be
+//! called, which it can until it ends with MPI for the first time. The others call it, say when all ranks of their host rest, and pass questions and answers on.
 //!
 //! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
 //! be connected with processes that are not asked here.
@@ -22,9 +22,9 @@
 //! | file | what |
 //! |---|---|
 //! | `searcher` | the thread: who comes, what they say, what is told in the end |
-//! | `head` | what the one of the first host does: it judges |
+//! | `head` | what the one that judges does |
 //! | `other_hosts` | other hosts, for the head |
-//! | `agent` | what the one of another host does |
+//! | `agent` | what the others do |
 //! | `host_ranks` | the ranks as the memory shows them |
 
 mod agent;
@@ -43,6 +43,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
+use weft_sys::process::{self, SIGSTOP};
 use weft_sys::{passing, poll};
 
 use self::agent::Agent;
@@ -88,6 +89,20 @@ pub struct HostRanks {
     pub name: String,
     /// What becomes of the job.
     pub on_deadlock: OnDeadlock,
+    /// Stops a process.
+    pub stop: fn(u32),
+}
+
+impl HostRanks {
+    /// The number of the host.
+    fn number(&self) -> u32 {
+        self.hosts.map.host(self.rank)
+    }
+}
+
+/// Stops a process, for a debugger or before it is ended.
+pub fn stop(process: u32) {
+    let _ = process::signal(process, SIGSTOP);
 }
 
 /// A rank that takes part.
@@ -108,6 +123,8 @@ struct State {
     has_begun: bool,
     /// It has ended with MPI since.
     has_finished: bool,
+    /// … and has begun anew. Nobody can call it any more.
+    has_returned: bool,
     /// The way to who searches, if it has answered.
     way: Option<OwnedFd>,
     /// It searches itself.
@@ -167,6 +184,7 @@ impl DeadlockSearch {
         let mut state = member.state();
         let returns = std::mem::take(&mut state.has_finished);
         if returns {
+            state.has_returned = true;
             member.note_finished(false);
         }
         let is_first = !std::mem::replace(&mut state.has_begun, true);
@@ -177,7 +195,7 @@ impl DeadlockSearch {
         }
     }
 
-    /// A rank of another host has called, which searches there: this is rank 0.
+    /// A rank of another host has called, which searches there.
     pub fn take_in(&self, rank: u32, link: Link) {
         let Some(member) = &self.0 else {
             return;
@@ -258,13 +276,21 @@ impl Member {
         self.host.hosts.map.local_rank(self.host.rank)
     }
 
-    /// What this rank does when it searches.
-    fn part(&self, watch: Watch) -> Part {
-        let HostRanks { hosts, rank, .. } = &self.host;
-        match hosts.map.host(*rank) {
-            0 => Part::Head(Box::new(Head::new(watch, &hosts.map))),
-            _ => Part::Agent(Box::new(Agent::new(watch, hosts, *rank))),
+    /// What this rank does when it searches: it `may_judge` if others can call it.
+    fn part(&self, watch: &Watch, may_judge: bool) -> Part {
+        let map = &self.host.hosts.map;
+        match map.count() == 1 || self.host.rank == 0 && may_judge {
+            true => self.head(watch),
+            false => Part::Agent(Box::new(self.agent(watch, may_judge))),
         }
+    }
+
+    fn head(&self, watch: &Watch) -> Part {
+        Part::Head(Box::new(Head::new(watch.clone(), &self.host)))
+    }
+
+    fn agent(&self, watch: &Watch, may_judge: bool) -> Agent {
+        Agent::new(watch.clone(), &self.host, may_judge)
     }
 
     fn watch(&self) -> Option<&Watch> {
@@ -284,13 +310,9 @@ impl Member {
     /// This rank searches from now on.
     fn search(member: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let watch = member.watch().ok_or(ErrorKind::Unsupported)?;
-        let map = &member.host.hosts.map;
-        if map.count() > 1 && member.host.rank != 0 && map.host(member.host.rank) == 0 {
-            // Other hosts call rank 0, and have no way to this one.
-            return Err(ErrorKind::Unsupported.into());
-        }
         let listener = abstract_socket::listen(&member.host.name)?;
         let called = std::mem::take(&mut state.called);
+        let called = (member.local() == 0 && !state.has_returned, called);
         let search = Search::begin(Arc::clone(member), watch.clone(), listener, called)?;
         state.search = Some(search);
         Ok(())

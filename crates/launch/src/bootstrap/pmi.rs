@@ -288,8 +288,9 @@ impl Launcher for Pmi {
 
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        self.deadlocks.end();
+        // Nobody can call this process when others look for one that judges in its place.
         self.later.end();
+        self.deadlocks.end();
         // A failure here means that the launcher is gone, and us with it.
         let _ = open(&self.connection).talk(Connection::finalise);
     }

@@ -11,6 +11,8 @@ use crate::hosts::way_in;
 
 /// How long all of it may take once all hosts have answered: longer than the head waits for agents.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// How long it takes at most to be refused by hosts at which nobody listens.
+const REFUSED: Duration = Duration::from_secs(2);
 /// How long a call may take to leave.
 const LEAVE: Duration = Duration::from_secs(5);
 
@@ -72,26 +74,45 @@ pub fn call_to_watch(
     rank: u32,
     place: &dyn Fn(u32) -> Option<Vec<u8>>,
 ) -> Result<Link, String> {
-    call_first(hosts, &Call::Watch { rank }, place)
-}
-
-/// Calls rank 0 as the rank that searches for deadlocks on its host.
-///
-/// # Errors
-/// Why it cannot be called.
-pub fn call_to_search(hosts: &CalledHosts, rank: u32, place: &Place) -> Result<Link, String> {
-    call_first(hosts, &Call::Search { rank }, place)
-}
-
-/// A link to rank 0, which is kept for what the call says.
-fn call_first(
-    hosts: &CalledHosts,
-    call: &Call,
-    place: &dyn Fn(u32) -> Option<Vec<u8>>,
-) -> Result<Link, String> {
     let mut first = Called::call(hosts, 0, place)?;
-    first.say(call);
+    first.say(&Call::Watch { rank });
     Ok(first.link)
+}
+
+/// Who judges whether a job is in a deadlock.
+pub enum Judge {
+    /// This rank.
+    This,
+    /// The one at the other end.
+    Other(Link),
+}
+
+/// Calls, as the rank that searches for deadlocks on its host, the one that judges: the lowest rank of the first host that can be called.
+/// That may be this one, if it `may_judge`. `None`: there is none, or it does not answer.
+pub fn call_to_search(
+    hosts: &CalledHosts,
+    rank: u32,
+    may_judge: bool,
+    place: &Place,
+) -> Option<Judge> {
+    let begun = Instant::now();
+    for host in 0..hosts.map.count() {
+        if hosts.called(host) == rank {
+            match may_judge {
+                true => return Some(Judge::This),
+                false => continue,
+            }
+        }
+        if let Ok(mut called) = Called::call(hosts, host, place) {
+            called.say(&Call::Search { rank });
+            return Some(Judge::Other(called.link));
+        }
+        // One that has ended with MPI refuses at once; there is no second judge beside one that is slow.
+        if begun.elapsed() > REFUSED {
+            return None;
+        }
+    }
+    None
 }
 
 impl Called {

@@ -1,7 +1,8 @@
-//! Agent: the searching rank of a host that is not the first one. It says when all ranks of its host rest, and passes questions and
+//! Agent: the searching rank of a host, for the one that judges. It says when all ranks of its host rest, and passes questions and
 //! answers on, as an agent of `mpiexec` does.
 //!
-//! It calls rank 0 when it has something to say for the first time: a job of whose hosts none ever rests makes no connection.
+//! It calls when it has something to say for the first time: a job of whose hosts none ever rests makes no connection. If nobody is
+//! left that would judge before it, it judges itself.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,11 +11,10 @@ use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::poll::PollFd;
 
-use super::head::Head;
 use super::host_ranks::WatchedHost;
 use super::other_hosts::{FromHost, ToHost};
-use super::{HOST_LEAVE, SILENCE};
-use crate::bootstrap::calls::{CalledHosts, Place, call_to_search};
+use super::{HOST_LEAVE, HostRanks, SILENCE};
+use crate::bootstrap::calls::{CalledHosts, Judge, Place, call_to_search};
 use crate::hosts::Rest;
 use crate::hosts::link::{Link, LinkError};
 use crate::job::deadlock::WatchedRanks;
@@ -24,7 +24,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Longest time between calls.
 const RAREST: Duration = Duration::from_secs(30);
 
-/// What rank 0 knows of a rank of this host: its process and whether it has come to MPI; `None`: it has ended.
+/// What the head knows of a rank of this host: its process and whether it has come to MPI; `None`: it has ended.
 type Known = Option<(u32, bool)>;
 
 /// The searching rank of a host, for the head.
@@ -40,17 +40,18 @@ pub struct Agent {
     known: BTreeMap<u32, Known>,
     not_before: Instant,
     pause: Duration,
+    /// It is called by others if nobody before it can be.
+    may_judge: bool,
 }
 
 impl Agent {
-    /// Of this rank's host.
-    pub fn new(watch: Watch, hosts: &CalledHosts, rank: u32) -> Self {
+    /// Of this rank's host. It `may_judge` if others can call it.
+    pub fn new(watch: Watch, host: &HostRanks, may_judge: bool) -> Self {
         let now = Instant::now();
-        let host = hosts.map.host(rank);
         Self {
-            ranks: WatchedHost::new(watch, hosts.map.ranks_of(host).collect()),
-            hosts: hosts.clone(),
-            rank,
+            ranks: WatchedHost::new(watch, host),
+            hosts: host.hosts.clone(),
+            rank: host.rank,
             rest: Rest::new(now),
             shown: None,
             inquiry: (0, 0),
@@ -58,6 +59,7 @@ impl Agent {
             known: BTreeMap::new(),
             not_before: now,
             pause: AGAIN,
+            may_judge,
         }
     }
 
@@ -102,17 +104,18 @@ impl Agent {
                 }
                 ToHost::Stop => {
                     self.ranks.stop_others();
-                    Head::stop_itself();
+                    self.ranks.stop_itself();
                 }
             }
         }
         Ok(())
     }
 
-    /// Looks, if it is time to, and says what there is to say. `place` answers where the lowest rank of a host can be called.
-    pub fn look(&mut self, now: Instant, place: &Place) {
+    /// Looks, if it is time to, and says what there is to say. `place` answers where the lowest rank of a host can be called. True: this
+    /// rank is to judge.
+    pub fn look(&mut self, now: Instant, place: &Place) -> bool {
         if now < self.rest.next_look() {
-            return;
+            return false;
         }
         self.ranks.note_ends();
         let news = self.rest.look(now, || self.ranks.rest());
@@ -124,24 +127,31 @@ impl Agent {
             words.extend(news.map(|shown| FromHost::Rest { shown }));
             self.say(&words);
         } else if self.shown.is_some() && now >= self.not_before {
-            self.call(place);
-            let shown = self.shown;
-            self.say(&[FromHost::Rest { shown }]);
+            return self.call(place);
         }
+        false
     }
 
-    /// Calls the head, and says how far the ranks are.
-    fn call(&mut self, place: &Place) {
-        match call_to_search(&self.hosts, self.rank, place) {
-            Ok(link) => {
+    /// Another host has called this rank to judge. Whether it is to: not if somebody is there who judges before it.
+    pub fn is_to_judge(&mut self, place: &Place) -> bool {
+        self.link.is_none() && self.call(place)
+    }
+
+    /// Calls the head, and says how far the ranks are. True: this rank is to judge.
+    fn call(&mut self, place: &Place) -> bool {
+        match call_to_search(&self.hosts, self.rank, self.may_judge, place) {
+            Some(Judge::This) => return true,
+            Some(Judge::Other(link)) => {
                 link.notice_silence_of_host(SILENCE);
                 self.link = Some(link);
                 self.known.clear();
-                let words = self.changes();
+                let mut words = self.changes();
+                words.push(FromHost::Rest { shown: self.shown });
                 self.say(&words);
             }
-            Err(_) => self.try_later(),
+            None => self.try_later(),
         }
+        false
     }
 
     fn try_later(&mut self) {
@@ -190,6 +200,8 @@ impl Agent {
     /// link, by whose end the head learns of that of this process.
     pub fn leave(mut self, place: Option<&Place>) -> Option<Link> {
         if let (None, Some(place)) = (&self.link, place) {
+            self.may_judge = false;
+            self.shown = None;
             self.call(place);
         }
         self.say(&[FromHost::Leaves]);

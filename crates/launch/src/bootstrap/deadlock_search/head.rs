@@ -1,15 +1,14 @@
-//! Head: the searching rank of the first host, which judges.
+//! Head: the searching rank of the first host at which one can be called, which judges.
 
 use std::time::Instant;
 
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::poll::PollFd;
-use weft_sys::process::{self, SIGSTOP};
 
+use super::HostRanks;
 use super::host_ranks::WatchedHost;
 use super::other_hosts::{OtherHosts, WatchedJob};
-use crate::bootstrap::hosts::HostMap;
 use crate::hosts::link::Link;
 use crate::job::deadlock::{DeadlockWatch, Standstill, WatchedRanks};
 use crate::rank_processes::RunningRank;
@@ -21,13 +20,13 @@ pub struct Head {
 }
 
 impl Head {
-    /// Judges from now on.
-    pub fn new(watch: Watch, map: &HostMap) -> Self {
+    /// Judges from now on, on this host.
+    pub fn new(watch: Watch, host: &HostRanks) -> Self {
         Self {
             watch: DeadlockWatch::new(Instant::now()),
             ranks: WatchedJob {
-                here: WatchedHost::new(watch, map.ranks_of(0).collect()),
-                others: OtherHosts::of(map),
+                here: WatchedHost::new(watch, host),
+                others: OtherHosts::of(&host.hosts.map, host.number()),
             },
         }
     }
@@ -94,7 +93,7 @@ impl Head {
     }
 
     /// Stops this process.
-    pub fn stop_itself() {
-        let _ = process::signal(process::id(), SIGSTOP);
+    pub fn stop_itself(&self) {
+        self.ranks.here.stop_itself();
     }
 }

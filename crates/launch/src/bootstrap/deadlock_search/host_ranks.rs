@@ -5,8 +5,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use weft_fabric_shm::{ProcessState, Watch};
 use weft_sys::error::errno;
-use weft_sys::process::{self, ProcessHandle, SIGSTOP};
+use weft_sys::process::{self, ProcessHandle};
 
+use super::HostRanks;
 use crate::job::deadlock::WatchedRanks;
 use crate::rank_processes::RunningRank;
 
@@ -15,12 +16,18 @@ pub struct WatchedHost {
     watch: Watch,
     /// Their numbers in the job, by local rank.
     ranks: Vec<u32>,
+    /// Stops a process.
+    stop: fn(u32),
 }
 
 impl WatchedHost {
-    /// These ranks, in this memory.
-    pub fn new(watch: Watch, ranks: Vec<u32>) -> Self {
-        Self { watch, ranks }
+    /// Those beside this rank, in this memory.
+    pub fn new(watch: Watch, host: &HostRanks) -> Self {
+        Self {
+            watch,
+            ranks: host.hosts.map.ranks_of(host.number()).collect(),
+            stop: host.stop,
+        }
     }
 
     /// Their numbers in the job.
@@ -33,9 +40,14 @@ impl WatchedHost {
         let us = process::id();
         let running = self.running().into_iter().map(|rank| rank.process);
         // Of who has not come to MPI the process is not known.
-        for other in running.filter(|process| ![0, us].contains(process)) {
-            let _ = process::signal(other, SIGSTOP);
-        }
+        running
+            .filter(|process| ![0, us].contains(process))
+            .for_each(self.stop);
+    }
+
+    /// Stops this process.
+    pub fn stop_itself(&self) {
+        (self.stop)(process::id());
     }
 
     fn locals(&self) -> impl Iterator<Item = (u32, u32)> {

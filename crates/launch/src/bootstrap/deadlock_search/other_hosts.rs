@@ -1,7 +1,7 @@
 //! Other hosts of a job, for the rank that judges: a link to the rank that searches on each, and what these have told of their ranks.
 //!
 //! ```text
-//!   who searches on another host ── Call::Search, Runs, Ended, Rest, Waits ──► rank 0, which judges
+//!   who searches on another host ── Call::Search, Runs, Ended, Rest, Waits ──► the one that judges
 //!                                ◄──────────── Inquire, Stop ────────────────
 //!                                ── Leaves … and the end of the link with its process ──►
 //! ```
@@ -60,18 +60,20 @@ struct HostLink {
 /// The other hosts of a job.
 pub struct OtherHosts {
     map: HostMap,
+    here: u32,
     ranks: RemoteRanks,
     links: Vec<HostLink>,
 }
 
 impl OtherHosts {
-    /// All but the first one, none of which has said anything.
-    pub fn of(map: &HostMap) -> Self {
+    /// All but this one, none of which has said anything.
+    pub fn of(map: &HostMap, here: u32) -> Self {
         let mut ranks = RemoteRanks::default();
-        let others = (0..map.size()).filter(|rank| map.host(*rank) != 0);
+        let others = (0..map.size()).filter(|rank| map.host(*rank) != here);
         others.for_each(|rank| ranks.assign(map.host(rank) as usize, rank));
         Self {
             map: map.clone(),
+            here,
             ranks,
             links: Vec::new(),
         }
@@ -89,7 +91,7 @@ impl OtherHosts {
 
     /// A rank has called that searches on its host from now on. Answers what ranks there wait for, if that was said already.
     pub fn take_in(&mut self, rank: u32, link: Link) -> Vec<(u32, RankWaits)> {
-        if rank >= self.map.size() || self.map.host(rank) == 0 {
+        if rank >= self.map.size() || self.map.host(rank) == self.here {
             return Vec::new();
         }
         link.notice_silence_of_host(SILENCE);
@@ -190,7 +192,7 @@ impl OtherHosts {
     }
 }
 
-/// All ranks of a job: those of this host, which is the first one, and the others.
+/// All ranks of a job: those of this host, and the others.
 pub struct WatchedJob {
     pub here: WatchedHost,
     pub others: OtherHosts,

@@ -49,7 +49,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Begins to search for this rank, to whose listener the others come. Ranks of other hosts have `called` before.
+    /// Begins to search for this rank, to whose listener the others come. Whether ranks of other hosts can call it, and those that have
+    /// done so before.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
@@ -57,13 +58,14 @@ impl Search {
         member: Arc<Member>,
         watch: Watch,
         listener: OwnedFd,
-        called: Vec<(u32, Link)>,
+        (may_judge, called): (bool, Vec<(u32, Link)>),
     ) -> io::Result<Self> {
         let wake = Arc::new(EventFd::new()?);
         let (orders, ordered) = channel();
         let (leave, left) = channel();
-        let part = member.part(watch);
-        let mut searcher = Searcher {
+        let part = member.part(&watch, may_judge);
+        let searcher = Searcher {
+            watch,
             listener: KeyListener::new(listener, member.host.hosts.key.clone())?,
             voices: Vec::new(),
             part,
@@ -72,17 +74,18 @@ impl Search {
             leave,
             member,
         };
-        for (rank, link) in called {
-            searcher.part.take_in(rank, link);
-        }
         // By this name it does not count as a thread of the program.
         let thread = signal::spawn_without_signals("weft-watch", move || searcher.run())?;
-        Ok(Self {
+        let search = Self {
             orders,
             wake,
             left,
             thread,
-        })
+        };
+        called
+            .into_iter()
+            .for_each(|(rank, link)| search.take_in(rank, link));
+        Ok(search)
     }
 
     /// A rank of another host has called, which searches there.
@@ -114,19 +117,13 @@ struct Voice {
 
 /// What the searching rank of a host does beside asking its ranks.
 pub enum Part {
-    /// It judges, as the one of the first host.
+    /// It judges.
     Head(Box<Head>),
     /// It tells the one that judges.
     Agent(Box<Agent>),
 }
 
 impl Part {
-    fn take_in(&mut self, rank: u32, link: Link) {
-        if let Self::Head(head) = self {
-            head.take_in(rank, link);
-        }
-    }
-
     fn entries(&self) -> Vec<PollFd<'_>> {
         match self {
             Self::Head(head) => head.entries().collect(),
@@ -159,6 +156,7 @@ impl Part {
 
 struct Searcher {
     member: Arc<Member>,
+    watch: Watch,
     wake: Arc<EventFd>,
     ordered: Receiver<Order>,
     leave: Sender<Link>,
@@ -176,11 +174,30 @@ impl Searcher {
                 Err(_) => return,
             }
         };
-        if let Part::Agent(agent) = self.part {
-            let place = self.member.place.get().filter(|_| is_absent);
-            let left = agent.leave(place.map(|place| &**place));
-            left.into_iter()
-                .for_each(|link| drop(self.leave.send(link)));
+        let agent = match self.part {
+            Part::Agent(agent) => Some(*agent),
+            // Its links end before others are told: they look for another one that judges.
+            Part::Head(head) => {
+                drop(head);
+                is_absent.then(|| self.member.agent(&self.watch, false))
+            }
+        };
+        let place = self.member.place.get().filter(|_| is_absent);
+        let left = agent.and_then(|agent| agent.leave(place.map(|place| &**place)));
+        left.into_iter()
+            .for_each(|link| drop(self.leave.send(link)));
+    }
+
+    /// A rank of another host has called, which searches there.
+    fn take_in(&mut self, rank: u32, link: Link) {
+        if let (Part::Agent(agent), Some(place)) = (&mut self.part, self.member.place.get())
+            && agent.is_to_judge(&**place)
+        {
+            self.part = self.member.head(&self.watch);
+        }
+        // Who is not to judge closes the link: whoever has called looks for another one.
+        if let Part::Head(head) = &mut self.part {
+            head.take_in(rank, link);
         }
     }
 
@@ -204,7 +221,7 @@ impl Searcher {
             let _ = self.wake.drain();
             while let Ok(order) = self.ordered.try_recv() {
                 match order {
-                    Order::TakeIn(rank, link) => self.part.take_in(rank, link),
+                    Order::TakeIn(rank, link) => self.take_in(rank, link),
                     Order::End { is_absent } => return Ok(Some(is_absent)),
                 }
             }
@@ -222,14 +239,15 @@ impl Searcher {
             self.hear(&all);
         }
         let now = Instant::now();
-        let found = match &mut self.part {
-            Part::Head(head) => head.look(now),
-            Part::Agent(agent) => {
-                if let Some(place) = self.member.place.get() {
-                    agent.look(now, &**place);
+        let found = match (&mut self.part, self.member.place.get()) {
+            (Part::Head(head), _) => head.look(now),
+            (Part::Agent(agent), Some(place)) => {
+                if agent.look(now, &**place) {
+                    self.part = self.member.head(&self.watch);
                 }
                 None
             }
+            (Part::Agent(_), None) => None,
         };
         if let Some(found) = found {
             self.tell(&found);
@@ -275,7 +293,7 @@ fn stop(head: &mut Head, found: &Standstill) {
     let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
     say(&text);
     head.stop_others();
-    Head::stop_itself();
+    head.stop_itself();
 }
 
 impl Voice {

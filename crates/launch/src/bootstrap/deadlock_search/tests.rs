@@ -54,6 +54,8 @@ fn ranks_on(map: &HostMap, on_deadlock: OnDeadlock) -> Vec<Rank> {
             rank,
             name: format!("weft-test-{}-{on}", hosts.key.to_text()),
             on_deadlock,
+            // All of them are the process of the test.
+            stop: |_| {},
         };
         Rank {
             deadlocks: DeadlockSearch::among(host, memory()),

@@ -14,7 +14,7 @@ use super::share;
 use super::watch::Neighbour;
 use crate::bootstrap::adopted::Meeting;
 use crate::bootstrap::calls::{self, CalledHosts};
-use crate::bootstrap::deadlock_search::{DeadlockSearch, HostRanks};
+use crate::bootstrap::deadlock_search::{self, DeadlockSearch, HostRanks};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
 use crate::bootstrap::later::{self, Later, LaterRoom};
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
@@ -161,6 +161,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
                 rank,
                 name: format!("{}-deadlocks", listeners[lowest as usize]),
                 on_deadlock: itself.on_deadlock,
+                stop: deadlock_search::stop,
             },
             memory.try_clone().map_err(system)?,
         ),

@@ -1,12 +1,13 @@
-//! The search over hosts, each of which has a memory of its own: rank 0 is called at a port of this host.
+//! The search over hosts, each of which has a memory of its own; they call each other at ports of this one.
 
+use std::collections::HashMap;
 use std::net::{Ipv4Addr, TcpListener};
 
 use super::*;
 use crate::bootstrap::adopted::{Adopted, StartingLauncher};
 use crate::bootstrap::calls::{CallListener, Start};
 
-/// Rank 0 as it is called.
+/// The lowest rank of a host, as it is called.
 struct Called(DeadlockSearch);
 
 impl Start for Called {
@@ -33,29 +34,43 @@ impl Start for Called {
 struct Job {
     ranks: Vec<Rank>,
     told: Receiver<Told>,
-    _calls: CallListener,
+    /// Of the lowest rank of each host.
+    calls: Vec<Option<CallListener>>,
 }
 
 impl Job {
     fn on(hosts: &[u32]) -> Self {
         let named = hosts.iter().map(|host| (*host, format!("host{host}")));
-        let ranks = ranks_on(&HostMap::group(named), OnDeadlock::End);
-        let first = ranks[0].deadlocks.clone();
-        let member = first.0.as_ref().expect("it takes part");
-        let hosts = member.host.hosts.clone();
-        let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let number = port.local_addr().expect("bound").port();
-        let start = Arc::new(Called(first));
-        let calls = CallListener::begin(port, &hosts, 0, start, None).expect("a thread");
+        let map = HostMap::group(named);
+        let ranks = ranks_on(&map, OnDeadlock::End);
+        let mut places = HashMap::new();
+        let mut calls = Vec::new();
+        for lowest in (0..map.count()).filter_map(|host| map.ranks_of(host).next()) {
+            let deadlocks = ranks[lowest as usize].deadlocks.clone();
+            let member = deadlocks.0.as_ref().expect("it takes part");
+            let hosts = member.host.hosts.clone();
+            let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+            let number = port.local_addr().expect("bound").port();
+            places.insert(lowest, format!("{number},127.0.0.1").into_bytes());
+            let start = Arc::new(Called(deadlocks));
+            let listener = CallListener::begin(port, &hosts, lowest, start, None);
+            calls.push(Some(listener.expect("a thread")));
+        }
         let (tell, told) = channel();
         for rank in &ranks {
-            rank.begin_at(&tell, move |_| Some(format!("{number},127.0.0.1").into()));
+            let places = places.clone();
+            rank.begin_at(&tell, move |rank| places.get(&rank).cloned());
         }
-        Self {
-            ranks,
-            told,
-            _calls: calls,
-        }
+        Self { ranks, told, calls }
+    }
+
+    /// The process of a rank that has used sessions only, after it has ended them. `calls`: it was the lowest of this host.
+    fn leave(&mut self, rank: usize, calls: usize) -> Rank {
+        let absent = self.ranks.remove(rank);
+        self.calls[calls] = None;
+        absent.deadlocks.note_absence();
+        absent.deadlocks.end();
+        absent
     }
 
     fn told_within(&self, limit: Duration) -> Option<String> {
@@ -66,7 +81,7 @@ impl Job {
 }
 
 #[test]
-fn ranks_of_two_hosts_that_wait_for_each_other_are_found_by_rank_0() {
+fn ranks_of_two_hosts_that_wait_for_each_other_are_found() {
     let job = Job::on(&[0, 1]);
     assert!(job.ranks.iter().all(Rank::searches), "one on each host");
     let found = run(&job.ranks, &[(0, 1), (1, 0)], || job.told_within(LONG));
@@ -128,24 +143,24 @@ fn another_rank_of_a_host_goes_on_with_the_search_there() {
 /// It is alone on its host, and nobody but the end of its link tells of the end of its process.
 #[test]
 fn who_has_used_sessions_only_is_accounted_for_when_its_process_has_ended() {
-    for has_slept in [false, true] {
+    // The one that judges, and another one, which has something to say before, or has not.
+    for (absent, has_slept) in [(0, false), (0, true), (1, false), (1, true)] {
         let mut job = Job::on(&[0, 1, 2]);
         if has_slept {
-            // It calls when it rests.
-            run(&job.ranks, &[(1, 0)], || {
+            run(&job.ranks, &[(1, 0), (2, 0)], || {
                 job.told_within(Duration::from_secs(1))
             });
         }
-        let absent = job.ranks.remove(1);
-        absent.deadlocks.note_absence();
-        absent.deadlocks.end();
+        let process = job.leave(absent, absent);
         let ranks = std::mem::take(&mut job.ranks);
-        let found = run(&ranks, &[(0, 1), (1, 1)], || {
+        let gone = absent as u32;
+        let found = run(&ranks, &[(0, gone), (1, gone)], || {
             assert_eq!(job.told_within(Duration::from_secs(2)), None);
-            drop(absent);
+            drop(process);
             job.told_within(LONG)
         });
-        let why = found.expect("it is a deadlock");
-        assert!(why.contains("waits for rank 1, which has"), "{why}");
+        let why = found.unwrap_or_else(|| panic!("{absent}, {has_slept}: it is a deadlock"));
+        let said = format!("waits for rank {absent}, which has left MPI");
+        assert!(why.contains(&said), "{why}");
     }
 }

@@ -178,8 +178,9 @@ impl Searcher {
             Part::Agent(agent) => Some(*agent),
             // Its links end before others are told: they look for another one that judges.
             Part::Head(head) => {
+                let is_awaited = is_absent && head.is_on_several_hosts();
                 drop(head);
-                is_absent.then(|| self.member.agent(&self.watch, false))
+                is_awaited.then(|| self.member.agent(&self.watch, false))
             }
         };
         let place = self.member.place.get().filter(|_| is_absent);

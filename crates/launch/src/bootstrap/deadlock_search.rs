@@ -48,7 +48,7 @@ use weft_sys::{passing, poll};
 
 use self::agent::Agent;
 use self::head::Head;
-use self::searcher::{Part, Search};
+use self::searcher::{Role, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
 use super::calls::{CalledHosts, Place};
@@ -68,8 +68,8 @@ const LEAVE: Duration = Duration::from_secs(1);
 
 /// How long what is said to another host may take to leave.
 const HOST_LEAVE: Duration = Duration::from_secs(1);
-/// After so long a host that does not answer is gone.
-const SILENCE: Duration = Duration::from_secs(10);
+/// After so long a host that does not answer is gone: its kernel is asked every sixth of it, and nobody waits for the answer.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Has the launcher end the job with this code, because of what the text says.
 type EndJob = dyn Fn(u8, &str) + Send + Sync;
@@ -277,16 +277,16 @@ impl Member {
     }
 
     /// What this rank does when it searches: it `may_judge` if others can call it.
-    fn part(&self, watch: &Watch, may_judge: bool) -> Part {
+    fn role(&self, watch: &Watch, may_judge: bool) -> Role {
         let map = &self.host.hosts.map;
         match map.count() == 1 || self.host.rank == 0 && may_judge {
             true => self.head(watch),
-            false => Part::Agent(Box::new(self.agent(watch, may_judge))),
+            false => Role::Agent(Box::new(self.agent(watch, may_judge))),
         }
     }
 
-    fn head(&self, watch: &Watch) -> Part {
-        Part::Head(Box::new(Head::new(watch.clone(), &self.host)))
+    fn head(&self, watch: &Watch) -> Role {
+        Role::Head(Box::new(Head::new(watch.clone(), &self.host)))
     }
 
     fn agent(&self, watch: &Watch, may_judge: bool) -> Agent {

@@ -7,8 +7,7 @@ use weft_mpi::waits::RankWaits;
 use weft_sys::poll::PollFd;
 
 use super::HostRanks;
-use super::host_ranks::WatchedHost;
-use super::other_hosts::{OtherHosts, WatchedJob};
+use super::other_hosts::WatchedJob;
 use crate::hosts::link::Link;
 use crate::job::deadlock::{DeadlockWatch, Standstill, WatchedRanks};
 use crate::rank_processes::RunningRank;
@@ -24,16 +23,13 @@ impl Head {
     pub fn new(watch: Watch, host: &HostRanks) -> Self {
         Self {
             watch: DeadlockWatch::new(Instant::now()),
-            ranks: WatchedJob {
-                here: WatchedHost::new(watch, host),
-                others: OtherHosts::of(&host.hosts.map, host.number()),
-            },
+            ranks: WatchedJob::new(watch, host),
         }
     }
 
     /// To wait for.
     pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.ranks.others.entries()
+        self.ranks.entries()
     }
 
     /// When to look next; `None` for never.
@@ -43,7 +39,7 @@ impl Head {
 
     /// A rank of another host searches there from now on.
     pub fn take_in(&mut self, rank: u32, link: Link) {
-        let heard = self.ranks.others.take_in(rank, link);
+        let heard = self.ranks.take_in(rank, link);
         heard
             .into_iter()
             .for_each(|(rank, waits)| self.hear(rank, waits));
@@ -51,7 +47,7 @@ impl Head {
 
     /// Hears those of [`entries`](Self::entries) that are ready.
     pub fn hear_hosts(&mut self, ready: &[bool]) {
-        let heard = self.ranks.others.hear(ready);
+        let heard = self.ranks.hear(ready);
         heard
             .into_iter()
             .for_each(|(rank, waits)| self.hear(rank, waits));
@@ -67,7 +63,7 @@ impl Head {
         if self.watch.next_look().is_none_or(|look| look > now) {
             return None;
         }
-        self.ranks.here.note_ends();
+        self.ranks.note_ends();
         self.watch.look(now, &mut self.ranks)
     }
 
@@ -83,17 +79,16 @@ impl Head {
 
     /// Whether ranks are on other hosts.
     pub fn is_on_several_hosts(&self) -> bool {
-        self.ranks.others.is_any()
+        self.ranks.is_on_several_hosts()
     }
 
     /// Stops all ranks but this process, on all hosts.
     pub fn stop_others(&mut self) {
-        self.ranks.others.stop();
-        self.ranks.here.stop_others();
+        self.ranks.stop_others();
     }
 
     /// Stops this process.
     pub fn stop_itself(&self) {
-        self.ranks.here.stop_itself();
+        self.ranks.stop_itself();
     }
 }

@@ -9,11 +9,12 @@
 //! A host that has no link, or whose ranks do not all rest, holds up every judgement: nobody is asked then.
 
 use serde::{Deserialize, Serialize};
+use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::poll::PollFd;
 
 use super::host_ranks::WatchedHost;
-use super::{HOST_LEAVE, SILENCE};
+use super::{HOST_LEAVE, HostRanks, SILENCE};
 use crate::bootstrap::hosts::HostMap;
 use crate::control::Told;
 use crate::hosts::link::{Link, LinkError};
@@ -58,7 +59,7 @@ struct HostLink {
 }
 
 /// The other hosts of a job.
-pub struct OtherHosts {
+struct OtherHosts {
     map: HostMap,
     here: u32,
     ranks: RemoteRanks,
@@ -67,7 +68,7 @@ pub struct OtherHosts {
 
 impl OtherHosts {
     /// All but this one, none of which has said anything.
-    pub fn of(map: &HostMap, here: u32) -> Self {
+    fn of(map: &HostMap, here: u32) -> Self {
         let mut ranks = RemoteRanks::default();
         let others = (0..map.size()).filter(|rank| map.host(*rank) != here);
         others.for_each(|rank| ranks.assign(map.host(rank) as usize, rank));
@@ -79,18 +80,8 @@ impl OtherHosts {
         }
     }
 
-    /// Whether there is any.
-    pub fn is_any(&self) -> bool {
-        self.map.count() > 1
-    }
-
-    /// To wait for.
-    pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
-        self.links.iter().map(|one| one.link.reading())
-    }
-
-    /// A rank has called that searches on its host from now on. Answers what ranks there wait for, if that was said already.
-    pub fn take_in(&mut self, rank: u32, link: Link) -> Vec<(u32, RankWaits)> {
+    /// As [`WatchedJob::take_in`].
+    fn take_in(&mut self, rank: u32, link: Link) -> Vec<(u32, RankWaits)> {
         if rank >= self.map.size() || self.map.host(rank) == self.here {
             return Vec::new();
         }
@@ -106,16 +97,11 @@ impl OtherHosts {
             has_left: false,
         });
         let last = self.links.len() - 1;
-        self.hear_those(|index| (index == last).then_some(false))
+        self.hear(|index| (index == last).then_some(false))
     }
 
-    /// Hears those of [`entries`](Self::entries) that are ready. Answers what ranks wait for.
-    pub fn hear(&mut self, ready: &[bool]) -> Vec<(u32, RankWaits)> {
-        self.hear_those(|index| (ready.get(index) == Some(&true)).then_some(true))
-    }
-
-    /// `reading` answers which are heard, and whether they have something to read.
-    fn hear_those(&mut self, reading: impl Fn(usize) -> Option<bool>) -> Vec<(u32, RankWaits)> {
+    /// `reading` answers which are heard, and whether they have something to read. Answers what ranks wait for.
+    fn hear(&mut self, reading: impl Fn(usize) -> Option<bool>) -> Vec<(u32, RankWaits)> {
         let mut heard = Vec::new();
         let links = std::mem::take(&mut self.links);
         for (index, mut one) in links.into_iter().enumerate() {
@@ -185,24 +171,64 @@ impl OtherHosts {
             one.link.drain(HOST_LEAVE);
         }
     }
-
-    /// Has the ranks there stopped.
-    pub fn stop(&mut self) {
-        self.say_to_all(ToHost::Stop);
-    }
 }
 
 /// All ranks of a job: those of this host, and the others.
 pub struct WatchedJob {
-    pub here: WatchedHost,
-    pub others: OtherHosts,
+    here: WatchedHost,
+    others: OtherHosts,
 }
 
 impl WatchedJob {
+    /// As this rank of it sees them.
+    pub fn new(watch: Watch, host: &HostRanks) -> Self {
+        Self {
+            here: WatchedHost::new(watch, host),
+            others: OtherHosts::of(&host.hosts.map, host.number()),
+        }
+    }
+
+    /// Whether ranks are on other hosts.
+    pub fn is_on_several_hosts(&self) -> bool {
+        self.others.map.count() > 1
+    }
+
+    /// To wait for.
+    pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
+        self.others.links.iter().map(|one| one.link.reading())
+    }
+
+    /// A rank has called that searches on its host from now on. Answers what ranks there wait for, if that was said already.
+    pub fn take_in(&mut self, rank: u32, link: Link) -> Vec<(u32, RankWaits)> {
+        self.others.take_in(rank, link)
+    }
+
+    /// Hears those of [`entries`](Self::entries) that are ready. Answers what ranks wait for.
+    pub fn hear(&mut self, ready: &[bool]) -> Vec<(u32, RankWaits)> {
+        self.others
+            .hear(|index| (ready.get(index) == Some(&true)).then_some(true))
+    }
+
+    /// As [`WatchedHost::note_ends`].
+    pub fn note_ends(&self) {
+        self.here.note_ends();
+    }
+
+    /// Stops all ranks but this process, on all hosts.
+    pub fn stop_others(&mut self) {
+        self.others.say_to_all(ToHost::Stop);
+        self.here.stop_others();
+    }
+
+    /// Stops this process.
+    pub fn stop_itself(&self) {
+        self.here.stop_itself();
+    }
+
     /// The process of a rank, for people.
     pub fn name(&self, rank: &RunningRank) -> String {
         let map = &self.others.map;
-        let on = match self.others.is_any() {
+        let on = match self.is_on_several_hosts() {
             true => format!(" on {}", map.name(map.host(rank.rank))),
             false => String::new(),
         };

@@ -63,12 +63,12 @@ impl Search {
         let wake = Arc::new(EventFd::new()?);
         let (orders, ordered) = channel();
         let (leave, left) = channel();
-        let part = member.part(&watch, may_judge);
+        let role = member.role(&watch, may_judge);
         let searcher = Searcher {
             watch,
             listener: KeyListener::new(listener, member.host.hosts.key.clone())?,
             voices: Vec::new(),
-            part,
+            role,
             wake: Arc::clone(&wake),
             ordered,
             leave,
@@ -116,14 +116,14 @@ struct Voice {
 }
 
 /// What the searching rank of a host does beside asking its ranks.
-pub enum Part {
+pub enum Role {
     /// It judges.
     Head(Box<Head>),
     /// It tells the one that judges.
     Agent(Box<Agent>),
 }
 
-impl Part {
+impl Role {
     fn entries(&self) -> Vec<PollFd<'_>> {
         match self {
             Self::Head(head) => head.entries().collect(),
@@ -162,7 +162,7 @@ struct Searcher {
     leave: Sender<Link>,
     listener: KeyListener,
     voices: Vec<Voice>,
-    part: Part,
+    role: Role,
 }
 
 impl Searcher {
@@ -174,10 +174,10 @@ impl Searcher {
                 Err(_) => return,
             }
         };
-        let agent = match self.part {
-            Part::Agent(agent) => Some(*agent),
+        let agent = match self.role {
+            Role::Agent(agent) => Some(*agent),
             // Its links end before others are told: they look for another one that judges.
-            Part::Head(head) => {
+            Role::Head(head) => {
                 let is_awaited = is_absent && head.is_on_several_hosts();
                 drop(head);
                 is_awaited.then(|| self.member.agent(&self.watch, false))
@@ -191,13 +191,13 @@ impl Searcher {
 
     /// A rank of another host has called, which searches there.
     fn take_in(&mut self, rank: u32, link: Link) {
-        if let (Part::Agent(agent), Some(place)) = (&mut self.part, self.member.place.get())
+        if let (Role::Agent(agent), Some(place)) = (&mut self.role, self.member.place.get())
             && agent.is_to_judge(&**place)
         {
-            self.part = self.member.head(&self.watch);
+            self.role = self.member.head(&self.watch);
         }
         // Who is not to judge closes the link: whoever has called looks for another one.
-        if let Part::Head(head) = &mut self.part {
+        if let Role::Head(head) = &mut self.role {
             head.take_in(rank, link);
         }
     }
@@ -211,13 +211,13 @@ impl Searcher {
         let voices = self.voices.iter();
         entries.extend(voices.map(|voice| PollFd::new(&voice.socket, Interest::Read)));
         let hosts_at = entries.len();
-        entries.extend(self.part.entries());
-        let look = self.part.next_look();
+        entries.extend(self.role.entries());
+        let look = self.role.next_look();
         let left = look.map(|look| look.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, left)?;
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
-        self.part.hear_hosts(&ready[hosts_at..]);
+        self.role.hear_hosts(&ready[hosts_at..]);
         if ready[0] {
             let _ = self.wake.drain();
             while let Ok(order) = self.ordered.try_recv() {
@@ -240,15 +240,15 @@ impl Searcher {
             self.hear(&all);
         }
         let now = Instant::now();
-        let found = match (&mut self.part, self.member.place.get()) {
-            (Part::Head(head), _) => head.look(now),
-            (Part::Agent(agent), Some(place)) => {
+        let found = match (&mut self.role, self.member.place.get()) {
+            (Role::Head(head), _) => head.look(now),
+            (Role::Agent(agent), Some(place)) => {
                 if agent.look(now, &**place) {
-                    self.part = self.member.head(&self.watch);
+                    self.role = self.member.head(&self.watch);
                 }
                 None
             }
-            (Part::Agent(_), None) => None,
+            (Role::Agent(_), None) => None,
         };
         if let Some(found) = found {
             self.tell(&found);
@@ -258,14 +258,14 @@ impl Searcher {
 
     fn hear(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
-        let part = &mut self.part;
+        let role = &mut self.role;
         self.voices
-            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(part).is_ok());
+            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(role).is_ok());
     }
 
     /// No rank can ever go on.
     fn tell(&mut self, found: &Standstill) {
-        let Part::Head(head) = &mut self.part else {
+        let Role::Head(head) = &mut self.role else {
             return;
         };
         if self.member.host.on_deadlock == OnDeadlock::Stop {
@@ -299,7 +299,7 @@ fn stop(head: &mut Head, found: &Standstill) {
 
 impl Voice {
     /// Reads what it has to say; an error: it is gone.
-    fn hear(&mut self, part: &mut Part) -> io::Result<()> {
+    fn hear(&mut self, role: &mut Role) -> io::Result<()> {
         let mut bytes = [0; LONGEST];
         for _ in 0..AT_ONCE {
             let count = match passing::receive(&self.socket, &mut bytes) {
@@ -311,7 +311,7 @@ impl Voice {
             if let Some(Message::Waits { last, piece }) = Message::decode(&bytes[..count])
                 && let Some(waits) = self.waits.take(last, &piece)
             {
-                part.hear(self.rank, waits);
+                role.hear(self.rank, waits);
             }
         }
         Ok(())

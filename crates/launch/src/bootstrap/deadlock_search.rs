@@ -41,6 +41,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, recv};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, SIGSTOP};
@@ -48,7 +49,7 @@ use weft_sys::{passing, poll};
 
 use self::agent::Agent;
 use self::head::Head;
-use self::searcher::{Role, Search};
+use self::searcher::{ENDS, Role, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
 use super::calls::{CalledHosts, Place};
@@ -66,6 +67,8 @@ const TRIES: u32 = 200;
 /// How long an answer may take to leave: who searches may be stopped.
 const LEAVE: Duration = Duration::from_secs(1);
 
+/// What the ranks of a host are told before they are ended.
+const VERDICT: &[u8] = b"v";
 /// How long what is said to another host may take to leave.
 const HOST_LEAVE: Duration = Duration::from_secs(1);
 /// After so long a host that does not answer is gone: its kernel is asked every sixth of it, and nobody waits for the answer.
@@ -114,6 +117,8 @@ struct Member {
     /// Where the lowest rank of another host can be called.
     place: OnceLock<Box<Place>>,
     end_job: OnceLock<Box<EndJob>>,
+    /// It was found that no rank can go on, and the job is about to end.
+    verdict: OnceLock<()>,
     state: Mutex<State>,
 }
 
@@ -160,6 +165,7 @@ impl DeadlockSearch {
             watch: OnceLock::new(),
             place: OnceLock::new(),
             end_job: OnceLock::new(),
+            verdict: OnceLock::new(),
             state: Mutex::default(),
         })))
     }
@@ -242,6 +248,15 @@ impl DeadlockSearch {
                 },
                 Err(_) => return,
             }
+        }
+    }
+
+    /// Another rank is lost. Returns unless that follows from a deadlock that was told, for which this process is about to be ended.
+    pub fn bereaved(&self) {
+        if let Some(member) = &self.0
+            && member.has_verdict()
+        {
+            let _ = poll::wait(&mut [], Some(ENDS));
         }
     }
 
@@ -331,6 +346,17 @@ impl Member {
         set_socket_timeout(&way, Timeout::Send, Some(LEAVE))?;
         passing::send(&way, &shown_by(self.host.rank, &self.host.hosts.key), &[])?;
         Ok(Some(way))
+    }
+
+    /// Whether the job is about to end because no rank can go on.
+    fn has_verdict(&self) -> bool {
+        if self.verdict.get().is_some() {
+            return true;
+        }
+        let state = self.state();
+        let told = |way: &OwnedFd| recv(way, &mut [0; 4][..], RecvFlags::DONTWAIT);
+        let told = state.way.as_ref().map(told);
+        matches!(told, Some(Ok((1.., _))))
     }
 
     fn end_job(&self, code: u8, text: &str) {

@@ -297,6 +297,7 @@ impl Launcher for Pmi {
 
     /// Nothing in this protocol says so.
     fn bereaved(&self) {
+        self.deadlocks.bereaved();
         if let Some(adopted) = self.later.adopted() {
             adopted.tell_bereaved();
         }

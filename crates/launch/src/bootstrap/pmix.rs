@@ -375,6 +375,7 @@ impl Launcher for Pmix {
 
     /// Nothing in this interface says so.
     fn bereaved(&self) {
+        self.deadlocks.bereaved();
         if let Some(adopted) = self.later.adopted() {
             adopted.tell_bereaved();
         }

@@ -84,31 +84,40 @@ impl Agent {
         }
     }
 
-    /// Does what the head says, which has said something.
-    pub fn obey(&mut self) {
+    /// Does what the head says, which has said something. True: all ranks of this host are to be stopped.
+    pub fn obey(&mut self) -> bool {
         let Some(mut link) = self.link.take() else {
-            return;
+            return false;
         };
         match self.obey_all(&mut link) {
-            Ok(()) => self.link = Some(link),
-            Err(_) => self.try_later(),
+            Ok(stops) => {
+                self.link = Some(link);
+                stops
+            }
+            Err(_) => {
+                self.try_later();
+                false
+            }
         }
     }
 
-    fn obey_all(&mut self, link: &mut Link) -> Result<(), LinkError> {
+    fn obey_all(&mut self, link: &mut Link) -> Result<bool, LinkError> {
         link.fill()?;
         while let Some(word) = link.next()? {
             match word {
                 ToHost::Inquire { number, full } => {
                     self.inquiry = (self.ranks.inquire(full), number);
                 }
-                ToHost::Stop => {
-                    self.ranks.stop_others();
-                    self.ranks.stop_itself();
-                }
+                ToHost::Stop => return Ok(true),
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Stops all ranks of this host.
+    pub fn stop(&self) {
+        self.ranks.stop_others();
+        self.ranks.stop_itself();
     }
 
     /// Looks, if it is time to, and says what there is to say. `place` answers where the lowest rank of a host can be called. True: this

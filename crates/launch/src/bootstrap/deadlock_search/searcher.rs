@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendFlags, send};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::event::EventFd;
@@ -15,7 +16,7 @@ use weft_sys::{passing, process, signal};
 
 use super::agent::Agent;
 use super::head::Head;
-use super::{Member, VARIABLE};
+use super::{Member, VARIABLE, VERDICT};
 use crate::bootstrap::key_listener::KeyListener;
 use crate::control::{LONGEST, Message, WaitsInPieces};
 use crate::hosts::link::Link;
@@ -27,7 +28,7 @@ const AT_ONCE: usize = 64;
 /// After what was said the job ends: how long a launcher has to pass it on. Hydra ends without waiting for what comes last.
 const PASSED_ON: Duration = Duration::from_millis(200);
 /// How long a launcher has to end the job. One that has been told that MPI is over does not hear of it, but of how this process ends.
-const ENDS: Duration = Duration::from_secs(3);
+pub const ENDS: Duration = Duration::from_secs(3);
 
 /// What the thread is told.
 enum Order {
@@ -138,11 +139,14 @@ impl Role {
         }
     }
 
-    fn hear_hosts(&mut self, ready: &[bool]) {
+    /// The agent that is to stop all ranks of its host.
+    fn hear_hosts(&mut self, ready: &[bool]) -> Option<&Agent> {
         match self {
-            Self::Head(head) => head.hear_hosts(ready),
-            Self::Agent(agent) if ready.contains(&true) => agent.obey(),
-            Self::Agent(_) => {}
+            Self::Head(head) => {
+                head.hear_hosts(ready);
+                None
+            }
+            Self::Agent(agent) => (ready.contains(&true) && agent.obey()).then_some(&**agent),
         }
     }
 
@@ -217,7 +221,10 @@ impl Searcher {
         poll::wait(&mut entries, left)?;
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
-        self.role.hear_hosts(&ready[hosts_at..]);
+        if let Some(agent) = self.role.hear_hosts(&ready[hosts_at..]) {
+            note_verdict(&self.member, &self.voices);
+            agent.stop();
+        }
         if ready[0] {
             let _ = self.wake.drain();
             while let Ok(order) = self.ordered.try_recv() {
@@ -275,6 +282,7 @@ impl Searcher {
         let (text, code) = deadlock::told_by_ranks(found, left, None);
         if head.is_on_several_hosts() {
             // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+            note_verdict(&self.member, &self.voices);
             head.stop_others();
         }
         say(&text);
@@ -283,6 +291,16 @@ impl Searcher {
         self.member.end_job(code, &summary);
         let _ = poll::wait(&mut [], Some(ENDS));
         process::end_at_once(code);
+    }
+}
+
+/// The ranks of this host are about to be ended: who finds another one lost does not complain, should it go on once more before that, as
+/// some launchers let it.
+fn note_verdict(member: &Member, voices: &[Voice]) {
+    let _ = member.verdict.set(());
+    for voice in voices {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = send(&voice.socket, VERDICT, flags);
     }
 }
 

@@ -47,7 +47,7 @@ use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, SIGSTOP};
 use weft_sys::{passing, poll};
 
-use self::agent::Agent;
+use self::agent::{Agent, leave_early};
 use self::head::Head;
 use self::searcher::{ENDS, Role, Search};
 use super::abstract_socket;
@@ -134,8 +134,8 @@ struct State {
     way: Option<OwnedFd>,
     /// It searches itself.
     search: Option<Search>,
-    /// It has used sessions only.
-    is_absent: bool,
+    /// It ends, or has ended, with MPI without having met the others.
+    ends_early: bool,
     /// Ranks of other hosts that have called before it does, which search there.
     called: Vec<(u32, Link)>,
     /// Links that end with this process, by which another host learns of that.
@@ -213,10 +213,10 @@ impl DeadlockSearch {
         }
     }
 
-    /// This rank has used sessions only and is about to [end](Self::end).
-    pub fn note_absence(&self) {
+    /// This rank is about to [end](Self::end), and has not met the others before.
+    pub fn note_early_end(&self) {
         if let Some(member) = &self.0 {
-            member.state().is_absent = true;
+            member.state().ends_early = true;
         }
     }
 
@@ -271,12 +271,17 @@ impl DeadlockSearch {
         }
         member.note_finished(true);
         state.way = None;
-        if let Some(search) = state.search.take() {
-            let left = search.end(state.is_absent);
-            state.kept.extend(left);
-            if let Some(watch) = member.watch() {
-                watch.inquire(false);
-            }
+        let searched = state.search.take();
+        let has_searched = searched.is_some();
+        // Whoever judges ends its links first: those at the other ends look for another one.
+        let mut kept = searched.and_then(Search::end);
+        if kept.is_none() && state.ends_early && member.host.hosts.map.count() > 1 {
+            let place = member.place.get();
+            kept = place.and_then(|place| leave_early(&member.host, &**place));
+        }
+        state.kept.extend(kept);
+        if has_searched && let Some(watch) = member.watch() {
+            watch.inquire(false);
         }
     }
 }

@@ -356,10 +356,8 @@ impl Launcher for Pmix {
         }
     }
 
-    /// To those of other hosts it is told by who searches for deadlocks; and by this process itself.
-    fn absent(&self) -> bool {
-        self.deadlocks.note_absence();
-        false
+    fn ends_early(&self) {
+        self.deadlocks.note_early_end();
     }
 
     fn finalised(&self) {

@@ -84,7 +84,7 @@ pub enum Judge {
     /// This rank.
     This,
     /// The one at the other end.
-    Other(Link),
+    Other(Box<Link>),
 }
 
 /// Calls, as the rank that searches for deadlocks on its host, the one that judges: the lowest rank of the first host that can be called.
@@ -105,7 +105,7 @@ pub fn call_to_search(
         }
         if let Ok(mut called) = Called::call(hosts, host, place) {
             called.say(&Call::Search { rank });
-            return Some(Judge::Other(called.link));
+            return Some(Judge::Other(Box::new(called.link)));
         }
         // One that has ended with MPI refuses at once; there is no second judge beside one that is slow.
         if begun.elapsed() > REFUSED {

@@ -152,7 +152,7 @@ impl Agent {
             Some(Judge::This) => return true,
             Some(Judge::Other(link)) => {
                 link.notice_silence_of_host(SILENCE);
-                self.link = Some(link);
+                self.link = Some(*link);
                 self.known.clear();
                 let mut words = self.changes();
                 words.push(FromHost::Rest { shown: self.shown });
@@ -205,15 +205,23 @@ impl Agent {
         }
     }
 
-    /// This rank ends with MPI. With a `place` the head is told although nothing was said before: others may wait for this rank. Answers the
-    /// link, by whose end the head learns of that of this process.
-    pub fn leave(mut self, place: Option<&Place>) -> Option<Link> {
-        if let (None, Some(place)) = (&self.link, place) {
-            self.may_judge = false;
-            self.shown = None;
-            self.call(place);
-        }
+    /// This rank ends with MPI, and the head is told if anything was said to it before. Answers the link, by whose end the head learns of
+    /// that of this process.
+    pub fn leave(mut self) -> Option<Link> {
         self.say(&[FromHost::Leaves]);
         self.link
+    }
+}
+
+/// Tells the head that this rank ends with MPI before others do, which may wait for it. Answers the link, by whose end the head learns
+/// of that of this process. Nothing is said of others, who say it themselves.
+pub fn leave_early(host: &HostRanks, place: &Place) -> Option<Link> {
+    match call_to_search(&host.hosts, host.rank, false, place)? {
+        Judge::This => None,
+        Judge::Other(mut link) => {
+            link.say(&FromHost::Leaves);
+            link.drain(HOST_LEAVE);
+            Some(*link)
+        }
     }
 }

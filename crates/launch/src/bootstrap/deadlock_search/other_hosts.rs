@@ -37,7 +37,7 @@ pub enum FromHost {
     Rest { shown: Option<u64> },
     /// What a rank there waits for, as was asked by the inquiry that it names.
     Waits { rank: u32, waits: Box<RankWaits> },
-    /// The rank that searches there has ended with MPI. The link ends with its process.
+    /// The rank that says this has ended with MPI. The link ends with its process.
     Leaves,
 }
 
@@ -50,10 +50,12 @@ pub enum ToHost {
     Stop,
 }
 
-/// A rank of another host that searches there, or has.
+/// A rank of another host that searches there, or has ended with MPI.
 struct HostLink {
     rank: u32,
     link: Link,
+    /// It is the one that says whether its host rests.
+    searches: bool,
     /// It has ended with MPI.
     has_left: bool,
 }
@@ -86,14 +88,10 @@ impl OtherHosts {
             return Vec::new();
         }
         link.notice_silence_of_host(SILENCE);
-        let host = self.map.host(rank);
-        let map = &self.map;
-        self.links
-            .retain(|one| one.has_left || map.host(one.rank) != host);
-        self.ranks.rest(host as usize, None);
         self.links.push(HostLink {
             rank,
             link,
+            searches: false,
             has_left: false,
         });
         let last = self.links.len() - 1;
@@ -111,7 +109,7 @@ impl OtherHosts {
             } else if one.has_left {
                 // It could have come back until now.
                 self.ranks.end(one.rank);
-            } else {
+            } else if one.searches {
                 self.ranks.rest(self.map.host(one.rank) as usize, None);
             }
         }
@@ -150,14 +148,19 @@ impl OtherHosts {
                     check(rank)?;
                     self.ranks.end(rank);
                 }
-                FromHost::Rest { shown } => self.ranks.rest(host as usize, shown),
+                FromHost::Rest { shown } => {
+                    one.searches = true;
+                    self.ranks.rest(host as usize, shown);
+                }
                 FromHost::Waits { rank, waits } => {
                     check(rank)?;
                     heard.push((rank, *waits));
                 }
                 FromHost::Leaves => {
                     one.has_left = true;
-                    self.ranks.rest(host as usize, None);
+                    if one.searches {
+                        self.ranks.rest(host as usize, None);
+                    }
                 }
             }
         }
@@ -198,7 +201,7 @@ impl WatchedJob {
         self.others.links.iter().map(|one| one.link.reading())
     }
 
-    /// A rank has called that searches on its host from now on. Answers what ranks there wait for, if that was said already.
+    /// A rank has called. Answers what ranks there wait for, if that was said already.
     pub fn take_in(&mut self, rank: u32, link: Link) -> Vec<(u32, RankWaits)> {
         self.others.take_in(rank, link)
     }

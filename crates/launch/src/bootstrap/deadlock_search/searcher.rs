@@ -33,9 +33,9 @@ pub const ENDS: Duration = Duration::from_secs(3);
 /// What the thread is told.
 enum Order {
     /// A rank of another host has called, which searches there.
-    TakeIn(u32, Link),
-    /// To end. `is_absent`: this rank has used sessions only, so that others may wait for it.
-    End { is_absent: bool },
+    TakeIn(u32, Box<Link>),
+    /// To end.
+    End,
 }
 
 /// The thread, for who has begun it.
@@ -91,13 +91,13 @@ impl Search {
 
     /// A rank of another host has called, which searches there.
     pub fn take_in(&self, rank: u32, link: Link) {
-        self.order(Order::TakeIn(rank, link));
+        self.order(Order::TakeIn(rank, Box::new(link)));
     }
 
     /// Ends it. Whoever answers an inquiry from now on finds nobody. Answers the link by whose end another host learns of that of this
     /// process.
-    pub fn end(self, is_absent: bool) -> Option<Link> {
-        self.order(Order::End { is_absent });
+    pub fn end(self) -> Option<Link> {
+        self.order(Order::End);
         let _ = self.thread.join();
         self.left.try_recv().ok()
     }
@@ -171,26 +171,18 @@ struct Searcher {
 
 impl Searcher {
     fn run(mut self) {
-        let is_absent = loop {
+        loop {
             match self.turn() {
-                Ok(None) => {}
-                Ok(Some(is_absent)) => break is_absent,
+                Ok(true) => {}
+                Ok(false) => break,
                 Err(_) => return,
             }
-        };
-        let agent = match self.role {
-            Role::Agent(agent) => Some(*agent),
-            // Its links end before others are told: they look for another one that judges.
-            Role::Head(head) => {
-                let is_awaited = is_absent && head.is_on_several_hosts();
-                drop(head);
-                is_awaited.then(|| self.member.agent(&self.watch, false))
-            }
-        };
-        let place = self.member.place.get().filter(|_| is_absent);
-        let left = agent.and_then(|agent| agent.leave(place.map(|place| &**place)));
-        left.into_iter()
-            .for_each(|link| drop(self.leave.send(link)));
+        }
+        if let Role::Agent(agent) = self.role
+            && let Some(link) = agent.leave()
+        {
+            let _ = self.leave.send(link);
+        }
     }
 
     /// A rank of another host has called, which searches there.
@@ -206,8 +198,8 @@ impl Searcher {
         }
     }
 
-    /// Waits for something to happen, and attends to it. Answers how it ends, if it does.
-    fn turn(&mut self) -> io::Result<Option<bool>> {
+    /// Waits for something to happen, and attends to it. False: it ends.
+    fn turn(&mut self) -> io::Result<bool> {
         let mut entries = vec![PollFd::new(&*self.wake, Interest::Read)];
         let listener = self.listener.sockets();
         entries.extend(listener.map(|socket| PollFd::new(socket, Interest::Read)));
@@ -229,8 +221,8 @@ impl Searcher {
             let _ = self.wake.drain();
             while let Ok(order) = self.ordered.try_recv() {
                 match order {
-                    Order::TakeIn(rank, link) => self.take_in(rank, link),
-                    Order::End { is_absent } => return Ok(Some(is_absent)),
+                    Order::TakeIn(rank, link) => self.take_in(rank, *link),
+                    Order::End => return Ok(false),
                 }
             }
         }
@@ -260,7 +252,7 @@ impl Searcher {
         if let Some(found) = found {
             self.tell(&found);
         }
-        Ok(None)
+        Ok(true)
     }
 
     fn hear(&mut self, ready: &[bool]) {

@@ -68,7 +68,7 @@ impl Job {
     fn leave(&mut self, rank: usize, calls: usize) -> Rank {
         let absent = self.ranks.remove(rank);
         self.calls[calls] = None;
-        absent.deadlocks.note_absence();
+        absent.deadlocks.note_early_end();
         absent.deadlocks.end();
         absent
     }
@@ -107,7 +107,7 @@ fn nobody_is_accused_while_a_host_cannot_be_asked() {
     let job = Job::on(&[0, 1, 2]);
     let member = job.ranks[2].deadlocks.0.as_ref().expect("it takes part");
     let search = member.state().search.take();
-    assert!(search.and_then(|search| search.end(false)).is_none());
+    assert!(search.and_then(|search| search.end()).is_none());
     let found = run(&job.ranks, &[(0, 1), (1, 0)], || {
         job.told_within(Duration::from_secs(3))
     });

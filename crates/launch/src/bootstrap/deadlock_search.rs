@@ -36,7 +36,7 @@ mod searcher;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -45,7 +45,7 @@ use rustix::net::{RecvFlags, recv};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
 use weft_sys::process::{self, SIGSTOP};
-use weft_sys::{passing, poll};
+use weft_sys::{passing, poll, signal};
 
 use self::agent::{Agent, leave_early};
 use self::head::Head;
@@ -276,8 +276,7 @@ impl DeadlockSearch {
         // Whoever judges ends its links first: those at the other ends look for another one.
         let mut kept = searched.and_then(Search::end);
         if kept.is_none() && state.ends_early && member.host.hosts.map.count() > 1 {
-            let place = member.place.get();
-            kept = place.and_then(|place| leave_early(&member.host, &**place));
+            kept = Member::leave_early(member);
         }
         state.kept.extend(kept);
         if has_searched && let Some(watch) = member.watch() {
@@ -336,6 +335,21 @@ impl Member {
         let search = Search::begin(Arc::clone(member), watch.clone(), listener, called)?;
         state.search = Some(search);
         Ok(())
+    }
+
+    /// As [`leave_early`]. In a thread of its own: one of the program's would die of a pipe that the other side has closed.
+    fn leave_early(member: &Arc<Self>) -> Option<Link> {
+        let (leave, left) = mpsc::channel();
+        let member = Arc::clone(member);
+        let call = move || {
+            let place = member.place.get();
+            if let Some(link) = place.and_then(|place| leave_early(&member.host, &**place)) {
+                let _ = leave.send(link);
+            }
+        };
+        let thread = signal::spawn_without_signals("weft-watch", call).ok()?;
+        let _ = thread.join();
+        left.try_recv().ok()
     }
 
     /// The way to who searches. `None`: nobody does.

@@ -15,7 +15,7 @@ mod srun_on_two_hosts;
 mod starting_others;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -319,31 +319,6 @@ fn open_mpi() -> Option<PathBuf> {
     network::open_mpi(&target.map_or_else(|| weft_tests::root().join("target"), PathBuf::from))
 }
 
-/// A launcher of Open MPI on some hosts of a network, two slots on each. It reaches them by daemons of its own.
-fn by_open_mpi(network: &Network, prefix: &Path, launcher: &str, hosts: usize) -> Command {
-    let reach = network.file("reach-by-options");
-    if !reach.exists() {
-        let text = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
-                    host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
-        std::fs::write(&reach, text).expect("writes");
-        std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
-    }
-    let mut start = network.on(0, &prefix.join("bin").join(launcher).to_string_lossy());
-    start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
-    let list: Vec<_> = network.hosts[..hosts]
-        .iter()
-        .map(|host| format!("{host}:2"))
-        .collect();
-    start
-        .arg(reach)
-        .arg("--prefix")
-        .arg(prefix)
-        .args(["--host", &list.join(",")]);
-    // Where it finds the texts of its messages.
-    start.env("PRTE_PREFIX", prefix).env("PMIX_PREFIX", prefix);
-    start
-}
-
 /// A rank that uses sessions only tells those of other hosts itself.
 #[test]
 fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
@@ -357,14 +332,10 @@ fn nobody_waits_under_prterun_for_a_rank_that_uses_sessions_only() {
     for who in ["0", "3"] {
         for what in ["early", "stays", "awaits", "met"] {
             let file = network.file(&format!("{what}{who}"));
-            let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
+            let mut start = network.open_mpi(&prefix, "prterun", 2, 2);
             start.args(["-n", "4", "-x", "WHO"]).env("WHO", who);
             let mut ended = run(start.arg(&program).arg(what).arg(&file), LIMIT);
-            // PRRTE and the shell that it starts for the other host race for a process group; who comes second says so.
-            let lines = ended.err.split_inclusive('\n');
-            ended.err = lines
-                .filter(|line| !line.contains("plm:ssh: Warning: setpgid"))
-                .collect();
+            ended.err = network::without_race_of_prrte(&ended.err);
             check_sessions_beside(&ended, 4, &format!("{what}, rank {who}"));
         }
     }
@@ -381,7 +352,7 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
     };
     for launcher in ["prterun", "mpiexec"] {
         for (end, code, said) in ENDS {
-            let mut start = by_open_mpi(&network, &prefix, launcher, 2);
+            let mut start = network.open_mpi(&prefix, launcher, 2, 2);
             start.args(["-n", "4"]);
             let ended = run(start.arg(program()).arg(end), LIMIT);
             // What it says of a code is not by rank.

@@ -1,4 +1,4 @@
-//! Deadlocks of jobs that other launchers have started on one host: the same programs, and the same is said of them, as under
+//! Deadlocks of jobs that other launchers have started, on one host and on two, which are network namespaces: the same programs, and the same is said of them, as under
 //! `mpiexec`.
 
 use std::path::PathBuf;
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use weft_tests::{build, root, run, running, scratch};
 
-use super::{Case, LIMIT, check_by, network};
+use super::network::Network;
+use super::{Case, LIMIT, check_by, deadlocks_over_hosts, network};
 
 /// The exit code of a job that is in one.
 const DEADLOCK: i32 = 35;
@@ -102,10 +103,74 @@ fn nothing_is_said_of_right_programs_under_prterun() {
     check_by("tests/right", "threads-", &by_all, &launch);
 }
 
-/// One that has used sessions only, and ends, while another one waits for it: it may be the one that searches.
-fn check_absent(launch: impl Fn(u32) -> Command) {
+/// On several hosts, whose memory is not shared.
+fn over_hosts(case: &Case) -> bool {
+    by_all(case) && deadlocks_over_hosts::of_few_ranks(case)
+}
+
+/// A part of them.
+fn of_pairs_over_hosts(case: &Case) -> bool {
+    of_few_ranks(case) && over_hosts(case)
+}
+
+#[test]
+fn they_are_proven_under_hydra_on_two_hosts() {
+    let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) else {
+        return;
+    };
+    let launch = |ranks: u32| network.hydra_of(&hydra, ranks);
+    check_by("tests/wrong", "deadlock-", &over_hosts, &launch);
+}
+
+#[test]
+fn nothing_is_said_of_right_programs_under_hydra_on_two_hosts() {
+    let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) else {
+        return;
+    };
+    let launch = |ranks: u32| network.hydra_of(&hydra, ranks);
+    check_by("tests/right", "", &over_hosts, &launch);
+}
+
+/// The launcher of Open MPI on two hosts, if it is there.
+fn on_two_hosts_by_prterun(check: impl Fn(&(dyn Fn(u32) -> Command + Sync))) {
+    let (Some(prefix), Some(network)) = (network::open_mpi(&target()), Network::new(2)) else {
+        return;
+    };
+    check(&|ranks: u32| {
+        let slots = ranks.div_ceil(2) as usize;
+        let mut start = network.open_mpi(&prefix, "prterun", 2, slots);
+        start.args(["--bind-to", "none", "-n", &ranks.to_string()]);
+        start
+    });
+}
+
+#[test]
+fn they_are_proven_under_prterun_on_two_hosts() {
+    on_two_hosts_by_prterun(|launch| {
+        check_by("tests/wrong", "deadlock-", &of_pairs_over_hosts, launch);
+    });
+}
+
+#[test]
+fn nothing_is_said_of_right_programs_under_prterun_on_two_hosts() {
+    on_two_hosts_by_prterun(|launch| {
+        check_by("tests/right", "waits", &over_hosts, launch);
+        check_by("tests/right", "busy", &over_hosts, launch);
+        check_by("tests/right", "threads-", &over_hosts, launch);
+    });
+}
+
+/// One that has used sessions only, and ends, while another one waits for it: it may be the one that searches. These are: how many ranks
+/// there are, which one it is, and which one waits.
+const ABSENT: [(u32, u32, u32); 4] = [(2, 1, 0), (2, 0, 1), (4, 0, 1), (4, 3, 0)];
+/// … on two hosts: the one that judges; one that is alone on the other host, one beside rank 0, and either one of two on the other. The
+/// rest end, without waiting for the absent one.
+const ABSENT_ON_TWO_HOSTS: [(u32, u32, u32); 5] =
+    [(2, 0, 1), (2, 1, 0), (4, 1, 0), (4, 2, 0), (4, 3, 0)];
+
+fn check_absent(all: &[(u32, u32, u32)], launch: impl Fn(u32) -> Command) {
     let program = build("tests/programs/sessions_beside.c", &[]);
-    for (ranks, who, waits) in [(2, 1, 0), (2, 0, 1), (4, 0, 1), (4, 3, 0)] {
+    for (ranks, who, waits) in all.iter().copied() {
         for what in ["wanted", "missed"] {
             let mut command = launch(ranks);
             command.env("WHO", who.to_string());
@@ -131,23 +196,49 @@ fn check_absent(launch: impl Fn(u32) -> Command) {
 #[test]
 fn who_waits_for_one_that_is_absent_is_told_under_hydra() {
     if let Some(launch) = hydra() {
-        check_absent(launch);
+        check_absent(&ABSENT, launch);
     }
 }
 
 #[test]
 fn who_waits_for_one_that_is_absent_is_told_under_prterun() {
     if let Some(launch) = prterun() {
-        check_absent(launch);
+        check_absent(&ABSENT, launch);
     }
+}
+
+#[test]
+fn who_waits_for_one_that_is_absent_is_told_on_two_hosts() {
+    if let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) {
+        check_absent(&ABSENT_ON_TWO_HOSTS, |ranks| {
+            network.hydra_of(&hydra, ranks)
+        });
+    }
+    on_two_hosts_by_prterun(|launch| {
+        check_absent(&ABSENT_ON_TWO_HOSTS, |ranks| {
+            let mut start = launch(ranks);
+            start.args(["-x", "WHO"]);
+            start
+        });
+    });
 }
 
 /// As `--no-deadlock-check` and `--on-deadlock=stop`.
 #[test]
 fn what_becomes_of_the_job_is_said_by_the_environment() {
-    let Some(launch) = hydra() else {
-        return;
-    };
+    if let Some(launch) = hydra() {
+        check_variable(launch, &["", ""]);
+    }
+    if let (Some(hydra), Some(network)) = (network::hydra(&target()), Network::new(2)) {
+        // Hosts are named as the system is, which is one.
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("it has a name");
+        let on = format!(" on {}", host.trim());
+        check_variable(|ranks| network.hydra_of(&hydra, ranks), &[&on, &on]);
+    }
+}
+
+/// `hosts`: what is said of where each rank is.
+fn check_variable(launch: impl Fn(u32) -> Command, hosts: &[&str; 2]) {
     // One that no other test runs.
     let program = scratch("deadlocks-stop").join("stands");
     let built = build("tests/wrong/deadlock-pairs.c", &["-g", "-pthread"]);
@@ -195,6 +286,9 @@ fn what_becomes_of_the_job_is_said_by_the_environment() {
         said.contains("are stopped (WEFT_ON_DEADLOCK=stop)"),
         "{said}"
     );
+    for (rank, host) in hosts.iter().enumerate() {
+        assert!(said.contains(&format!("{host} (rank {rank})")), "{said}");
+    }
 }
 
 fn is_stopped(process: u32) -> bool {

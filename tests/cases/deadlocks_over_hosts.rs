@@ -19,7 +19,7 @@ fn over_a_network(case: &Case) -> bool {
 }
 
 /// A part of them: those of few ranks.
-fn of_few_ranks(case: &Case) -> bool {
+pub fn of_few_ranks(case: &Case) -> bool {
     over_a_network(case) && case.ranks <= 5
 }
 

@@ -105,6 +105,7 @@ impl Case {
             .arg(program)
             .args(&self.arguments);
         let ended = run(&mut command, LIMIT);
+        let err = &network::without_race_of_prrte(&ended.err);
         let mut wrong = Vec::new();
         if ended.code() != Some(self.exit) {
             wrong.push(format!(
@@ -113,7 +114,6 @@ impl Case {
                 self.exit
             ));
         }
-        let err = &ended.err;
         wrong.extend(
             self.says
                 .iter()

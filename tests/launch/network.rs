@@ -50,6 +50,19 @@ const REACH: &str = "#!/bin/sh\nhost=$1; shift\nexec ip netns exec $host sh -c \
 const REACH_NAMED: &str = "#!/bin/sh\nhost=$1; shift\n\
     exec ip netns exec $host unshare --uts sh -c \"echo $host > /proc/sys/kernel/hostname; $*\"\n";
 
+/// … Open MPI's launcher, which gives it options.
+const REACH_BY_OPTIONS: &str = "#!/bin/sh\nwhile [ \"${1#-}\" != \"$1\" ]; do shift; done\n\
+    host=$1; shift\nexec ip netns exec $host sh -c \"$*\"\n";
+
+/// Standard error without what PRRTE says when it and the shell that it starts for another host race for a process group; who comes
+/// second says so.
+pub fn without_race_of_prrte(err: &str) -> String {
+    let lines = err.split_inclusive('\n');
+    lines
+        .filter(|line| !line.contains("plm:ssh: Warning: setpgid"))
+        .collect()
+}
+
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn run(program: &str, words: &str) -> bool {
@@ -138,28 +151,68 @@ impl Network {
 
     /// The launcher of MPICH on the first host, which is to start so many ranks on each.
     pub fn hydra(&self, launcher: &Path, each: usize) -> Command {
-        self.hydra_by(("reach", REACH), launcher, each)
+        self.hydra_by(("reach", REACH), launcher, each, each * self.hosts.len())
+    }
+
+    /// … so many in all, as evenly as it goes.
+    pub fn hydra_of(&self, launcher: &Path, ranks: u32) -> Command {
+        let each = (ranks as usize).div_ceil(self.hosts.len());
+        self.hydra_by(("reach", REACH), launcher, each, ranks as usize)
     }
 
     /// … on hosts whose system has the name of the host.
     pub fn hydra_on_named(&self, launcher: &Path, each: usize) -> Command {
-        self.hydra_by(("reach-named", REACH_NAMED), launcher, each)
+        let all = each * self.hosts.len();
+        self.hydra_by(("reach-named", REACH_NAMED), launcher, each, all)
     }
 
-    fn hydra_by(&self, (name, reach_by): (&str, &str), launcher: &Path, each: usize) -> Command {
-        let reach = self.file(name);
+    /// A script by which a launcher reaches hosts.
+    fn script(&self, name: &str, text: &str) -> PathBuf {
+        static ONE_WRITES: Mutex<()> = Mutex::new(());
+        let _turn = ONE_WRITES.lock().unwrap_or_else(PoisonError::into_inner);
+        let script = self.file(name);
         // Written once: nobody can start what somebody holds open to write.
-        if !reach.exists() {
-            std::fs::write(&reach, reach_by).expect("writes");
-            std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+        if !script.exists() {
+            std::fs::write(&script, text).expect("writes");
+            std::fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("ours");
         }
+        script
+    }
+
+    /// A launcher of Open MPI on some of the hosts, with so many slots on each. It reaches them by daemons of its own.
+    pub fn open_mpi(&self, prefix: &Path, launcher: &str, hosts: usize, slots: usize) -> Command {
+        let reach = self.script("reach-by-options", REACH_BY_OPTIONS);
+        let mut start = self.on(0, &prefix.join("bin").join(launcher).to_string_lossy());
+        start.args(["--allow-run-as-root", "--prtemca", "plm_ssh_agent"]);
+        let list = self.hosts[..hosts]
+            .iter()
+            .map(|host| format!("{host}:{slots}"));
+        let list: Vec<String> = list.collect();
+        start
+            .arg(reach)
+            .arg("--prefix")
+            .arg(prefix)
+            .args(["--host", &list.join(",")]);
+        // Where it finds the texts of its messages.
+        start.env("PRTE_PREFIX", prefix).env("PMIX_PREFIX", prefix);
+        start
+    }
+
+    fn hydra_by(
+        &self,
+        (name, reach_by): (&str, &str),
+        launcher: &Path,
+        each: usize,
+        ranks: usize,
+    ) -> Command {
+        let reach = self.script(name, reach_by);
         let mut command = self.on(0, &launcher.to_string_lossy());
         command
             .args(["-launcher", "rsh", "-localhost", &self.address(0)])
             .arg("-launcher-exec")
             .arg(&reach)
             .args(["-hosts", &self.list(each)])
-            .args(["-n", &(each * self.hosts.len()).to_string()]);
+            .args(["-n", &ranks.to_string()]);
         command
     }
 

@@ -223,6 +223,7 @@ pub fn end_session() {
 fn end_without_world(runtime: &Runtime) {
     if phase() == Phase::Before {
         runtime.process.tell_absence(|| runtime.launcher.absent());
+        runtime.launcher.ends_early();
     }
 }
 
@@ -338,6 +339,9 @@ pub fn finalise() {
     let _change = open(&CHANGE);
     crate::profile::finish();
     if let Some(runtime) = runtime() {
+        if runtime.process.ends_early() {
+            runtime.launcher.ends_early();
+        }
         runtime.launcher.finalised();
     }
     // SYNC state.short_way

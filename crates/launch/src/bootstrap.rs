@@ -189,6 +189,10 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         false
     }
 
+    /// This process is about to end with MPI, and has not met the others before: they may go on, and wait for it. Who searches for
+    /// deadlocks has to know.
+    fn ends_early(&self) {}
+
     /// Tells the launcher that this process goes no further because another one is lost: how it ends is no failure of its
     /// own.
     fn bereaved(&self);

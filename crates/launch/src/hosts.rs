@@ -46,3 +46,5 @@ pub mod message;
 pub mod protocol;
 pub(crate) mod token;
 pub(crate) mod way_in;
+
+pub(crate) use agent::Rest;

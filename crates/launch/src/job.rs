@@ -47,3 +47,4 @@ mod standard_stream;
 mod supervisor;
 
 pub use frontend::{run, run_adopted};
+pub use remote::{RemoteRanks, mixed};

@@ -48,7 +48,7 @@ impl Process {
     /// When a rank is lost.
     pub fn meet(self: &Arc<Self>) -> Result<bool> {
         self.drain();
-        if self.is_incomplete.load(Ordering::Relaxed) {
+        if self.ends_early() {
             return Ok(false);
         }
         let world = self.world();
@@ -76,6 +76,11 @@ impl Process {
             Err(_) if self.hears_of_absence_late() => Ok(self.meet_nobody()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Whether this process ends without having met the others of its world, which may go on and wait for it.
+    pub fn ends_early(&self) -> bool {
+        self.is_incomplete.load(Ordering::Relaxed)
     }
 
     /// Whether a rank of this world has said that it is absent.

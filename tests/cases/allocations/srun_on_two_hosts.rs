@@ -160,3 +160,37 @@ fn who_dies_with_whom() {
         }
     }
 }
+
+/// A deadlock is told once, on both hosts and on one of them, and ends the job; of the same ranks that go on nothing is said.
+#[test]
+fn deadlocks_are_told() {
+    let Some(slurm) = Slurm::on_two_hosts() else {
+        return;
+    };
+    let wrong = build("tests/wrong/deadlock-pairs.c", &["-g", "-pthread"]);
+    let right = build("tests/right/waits.c", &["-g", "-pthread"]);
+    for way in ways(&slurm) {
+        for nodes in ["-N2", "-N1"] {
+            let start = || {
+                let mut start = slurm.command("srun");
+                start.arg("-Q").arg(format!("--mpi={way}"));
+                start.args([nodes, "-n2"]);
+                start
+            };
+            let ended = run(start().arg(&wrong).arg("receives"), LIMIT);
+            let of = format!("{way}, {nodes}: {ended:?}");
+            assert!(is_bad_end(&ended), "{of}");
+            for said in [
+                "weft: deadlock: ranks 0 and 1 wait for each other",
+                "  rank 1: MPI_Recv for a message from rank 0",
+                "weft: ended by a deadlock",
+            ] {
+                assert_eq!(ended.err.matches(said).count(), 1, "{said}: {of}");
+            }
+            let ended = run(start().arg(&right).arg("bounces"), LIMIT);
+            let of = format!("{way}, {nodes}: {ended:?}");
+            assert_eq!(ended.code(), Some(0), "{of}");
+            assert!(!ended.err.contains("deadlock"), "{of}");
+        }
+    }
+}

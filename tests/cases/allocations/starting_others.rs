@@ -6,7 +6,7 @@ use weft_tests::{build, has_libfabric, processes_of, run, scratch};
 
 use super::network::Network;
 use super::slurm::Slurm;
-use super::{LIMIT, by_open_mpi, open_mpi};
+use super::{LIMIT, open_mpi};
 
 /// Programs that start others, with what they are told, and as how many ranks.
 const STARTERS: [(&str, &str, u32); 4] = [
@@ -77,7 +77,7 @@ fn who_dies_with_whom_under_prterun_and_the_launcher_of_open_mpi() {
     let all = [("prterun", 1), ("mpiexec", 1), ("prterun", 2)];
     let all = all.map(|under| cases.map(|case| (under, case)));
     for ((launcher, hosts), (what, well)) in all.into_iter().flatten() {
-        let mut start = by_open_mpi(&network, &prefix, launcher, hosts);
+        let mut start = network.open_mpi(&prefix, launcher, hosts, 2);
         start.args(["--map-by", "node", "-n", "2"]);
         let ended = run(start.arg(&program).arg(what), LIMIT);
         let of = format!("{launcher} on {hosts}: {what}: {ended:?}");
@@ -96,7 +96,7 @@ fn processes_that_start_others_under_the_launcher_of_open_mpi() {
         return;
     };
     others_are_started("mpiexec-others", |ranks| {
-        let mut start = by_open_mpi(&network, &prefix, "mpiexec", 1);
+        let mut start = network.open_mpi(&prefix, "mpiexec", 1, 2);
         start.args(["-n", &ranks.to_string()]);
         start
     });
@@ -111,7 +111,7 @@ fn processes_that_start_others_under_prterun() {
         return;
     };
     others_are_started("prterun-others", |ranks| {
-        let mut start = by_open_mpi(&network, &prefix, "prterun", 1);
+        let mut start = network.open_mpi(&prefix, "prterun", 1, 2);
         start.args(["-n", &ranks.to_string()]);
         start
     });
@@ -136,7 +136,7 @@ fn processes_that_start_others_on_two_hosts_under_prterun_and_the_launcher_of_op
         let program = scratch("prterun-two").join(name);
         std::fs::copy(built, &program).expect("copies");
         for launcher in ["prterun", "mpiexec"] {
-            let mut start = by_open_mpi(&network, &prefix, launcher, 2);
+            let mut start = network.open_mpi(&prefix, launcher, 2, 2);
             start.args(["-n", "4"]).arg(&program);
             let argument = (!argument.is_empty()).then_some(&argument);
             let ended = run(start.args(argument), LIMIT);
@@ -169,7 +169,7 @@ fn processes_that_start_others_on_two_hosts_by_each_network() {
         if value.starts_with("ofi") && !has_libfabric() {
             continue;
         }
-        let mut start = by_open_mpi(&network, &prefix, "prterun", 2);
+        let mut start = network.open_mpi(&prefix, "prterun", 2, 2);
         start.args(["-x", &format!("{variable}={value}"), "-n", "4"]);
         let ended = run(start.arg(&program), LIMIT);
         let of = format!("{variable}={value}: {ended:?}");

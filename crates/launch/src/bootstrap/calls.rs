@@ -8,6 +8,7 @@
 //!                             ── Join ───► the lowest rank of each host: starts an agent, which joins the head
 //!                                                                               ◄── joined: the head has all hosts
 //!   the lowest rank of a host ── Watch ──► rank 0: each misses the other          (under launchers that do not tell of deaths)
+//!   who searches on a host ── Search ────► the lowest rank of the first host that can be called, which judges  (deadlocks)
 //! ```
 //!
 //! One head, whoever asks at the same time: only rank 0 starts it, and once. What was begun and did not come about may be begun
@@ -28,13 +29,16 @@ mod listener;
 use serde::{Deserialize, Serialize};
 use weft_secure::Key;
 
-pub use self::caller::call_all;
+pub use self::caller::{Judge, call_all, call_to_search};
 pub use self::host_watch::Losses;
 pub use self::listener::{CallListener, Start};
 use super::hosts::HostMap;
 
 /// Under which name the lowest rank of a host says where it can be called.
 pub const NAME: &str = "calls";
+
+/// Answers where the lowest rank of a host, which it is given, can be called.
+pub type Place = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
 
 /// The hosts of a job, for who calls and who is called.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ enum Call {
     Join { head: String },
     /// To miss this rank, the lowest of its host, when it ends without a goodbye. The link is kept for that.
     Watch { rank: u32 },
+    /// To judge over the ranks of the host on which this one searches for deadlocks. The link is kept for that.
+    Search { rank: u32 },
 }
 
 /// What is answered.

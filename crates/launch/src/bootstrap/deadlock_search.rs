@@ -1,4 +1,4 @@
-//! Deadlock search among ranks that another launcher has started on this host: one of them asks all, as `mpiexec` does, and by the same
+//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the same
 //! [watch](crate::job::deadlock).
 //!
 //! ```text
@@ -13,36 +13,50 @@
 //! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
 //! ended stands in the memory, so that the next one knows it too.
 //!
+//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as that can be
+//! called, which it can until it ends with MPI for the first time. The others call it, say when all ranks of their host rest, and pass questions and answers on.
+//!
 //! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
 //! be connected with processes that are not asked here.
 //!
 //! | file | what |
 //! |---|---|
 //! | `searcher` | the thread: who comes, what they say, what is told in the end |
+//! | `head` | what the one that judges does |
+//! | `other_hosts` | other hosts, for the head |
+//! | `agent` | what the others do |
 //! | `host_ranks` | the ranks as the memory shows them |
 
+mod agent;
+mod head;
 mod host_ranks;
+mod other_hosts;
 mod searcher;
 
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, mpsc};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{RecvFlags, recv};
 use weft_fabric_shm::Watch;
 use weft_mpi::waits::RankWaits;
-use weft_secure::Key;
-use weft_sys::{passing, poll};
+use weft_sys::process::{self, SIGSTOP};
+use weft_sys::{passing, poll, signal};
 
-use self::searcher::Search;
+use self::agent::{Agent, leave_early};
+use self::head::Head;
+use self::searcher::{ENDS, Role, Search};
 use super::abstract_socket;
 use super::adopted::AGAIN;
+use super::calls::{CalledHosts, Place};
 use super::key_listener::shown_by;
 use super::{BootstrapError, runs_as_us};
 use crate::control::Message;
+use crate::hosts::link::Link;
 use crate::options::{OnDeadlock, on_deadlock};
 use crate::segment;
 
@@ -52,6 +66,13 @@ pub const VARIABLE: &str = "WEFT_ON_DEADLOCK";
 const TRIES: u32 = 200;
 /// How long an answer may take to leave: who searches may be stopped.
 const LEAVE: Duration = Duration::from_secs(1);
+
+/// What the ranks of a host are told before they are ended.
+const VERDICT: &[u8] = b"v";
+/// How long what is said to another host may take to leave.
+const HOST_LEAVE: Duration = Duration::from_secs(1);
+/// After so long a host that does not answer is gone: its kernel is asked every sixth of it, and nobody waits for the answer.
+const SILENCE: Duration = Duration::from_secs(60);
 
 /// Has the launcher end the job with this code, because of what the text says.
 type EndJob = dyn Fn(u8, &str) + Send + Sync;
@@ -63,16 +84,28 @@ pub struct DeadlockSearch(Option<Arc<Member>>);
 /// The ranks of a host, and which of them this is.
 #[derive(Debug)]
 pub struct HostRanks {
-    /// Their numbers in the job, by local rank.
-    pub ranks: Vec<u32>,
-    /// This one's local rank.
-    pub local: u32,
+    /// Where all ranks of the job are, and how they are called.
+    pub hosts: CalledHosts,
+    /// This one.
+    pub rank: u32,
     /// The abstract name at which who searches is found.
     pub name: String,
-    /// What the ranks show there.
-    pub key: Key,
     /// What becomes of the job.
     pub on_deadlock: OnDeadlock,
+    /// Stops a process.
+    pub stop: fn(u32),
+}
+
+impl HostRanks {
+    /// The number of the host.
+    fn number(&self) -> u32 {
+        self.hosts.map.host(self.rank)
+    }
+}
+
+/// Stops a process, for a debugger or before it is ended.
+pub fn stop(process: u32) {
+    let _ = process::signal(process, SIGSTOP);
 }
 
 /// A rank that takes part.
@@ -81,7 +114,11 @@ struct Member {
     memory: OwnedFd,
     /// A view of the memory, once it is needed; `None` if it cannot be had.
     watch: OnceLock<Option<Watch>>,
+    /// Where the lowest rank of another host can be called.
+    place: OnceLock<Box<Place>>,
     end_job: OnceLock<Box<EndJob>>,
+    /// It was found that no rank can go on, and the job is about to end.
+    verdict: OnceLock<()>,
     state: Mutex<State>,
 }
 
@@ -91,10 +128,18 @@ struct State {
     has_begun: bool,
     /// It has ended with MPI since.
     has_finished: bool,
+    /// … and has begun anew. Nobody can call it any more.
+    has_returned: bool,
     /// The way to who searches, if it has answered.
     way: Option<OwnedFd>,
     /// It searches itself.
     search: Option<Search>,
+    /// It ends, or has ended, with MPI without having met the others.
+    ends_early: bool,
+    /// Ranks of other hosts that have called before it does, which search there.
+    called: Vec<(u32, Link)>,
+    /// Links that end with this process, by which another host learns of that.
+    kept: Vec<Link>,
 }
 
 /// What the environment asks for.
@@ -118,7 +163,9 @@ impl DeadlockSearch {
             host,
             memory,
             watch: OnceLock::new(),
+            place: OnceLock::new(),
             end_job: OnceLock::new(),
+            verdict: OnceLock::new(),
             state: Mutex::default(),
         })))
     }
@@ -128,20 +175,48 @@ impl DeadlockSearch {
         self.0.is_some()
     }
 
-    /// This rank begins with MPI. `end_job` has the launcher end the job with a code, because of what a text says.
-    pub fn begin(&self, end_job: impl Fn(u8, &str) + Send + Sync + 'static) {
+    /// This rank begins with MPI. `place` answers where the lowest rank of a host can be called; `end_job` has the launcher end the
+    /// job with a code, because of what a text says.
+    pub fn begin(
+        &self,
+        place: impl Fn(u32) -> Option<Vec<u8>> + Send + Sync + 'static,
+        end_job: impl Fn(u8, &str) + Send + Sync + 'static,
+    ) {
         let Some(member) = &self.0 else {
             return;
         };
+        let _ = member.place.set(Box::new(place));
         let _ = member.end_job.set(Box::new(end_job));
         let mut state = member.state();
-        if std::mem::take(&mut state.has_finished) {
+        let returns = std::mem::take(&mut state.has_finished);
+        if returns {
+            state.has_returned = true;
             member.note_finished(false);
         }
         let is_first = !std::mem::replace(&mut state.has_begun, true);
-        if is_first && member.host.local == 0 {
+        // One that returns may be alone on its host.
+        if is_first && member.local() == 0 || returns && state.search.is_none() {
             // Without a thread nobody searches.
             let _ = Member::search(member, &mut state);
+        }
+    }
+
+    /// A rank of another host has called, which searches there.
+    pub fn take_in(&self, rank: u32, link: Link) {
+        let Some(member) = &self.0 else {
+            return;
+        };
+        let mut state = member.state();
+        match &state.search {
+            Some(search) => search.take_in(rank, link),
+            None => state.called.push((rank, link)),
+        }
+    }
+
+    /// This rank is about to [end](Self::end), and has not met the others before.
+    pub fn note_early_end(&self) {
+        if let Some(member) = &self.0 {
+            member.state().ends_early = true;
         }
     }
 
@@ -176,6 +251,15 @@ impl DeadlockSearch {
         }
     }
 
+    /// Another rank is lost. Returns unless that follows from a deadlock that was told, for which this process is about to be ended.
+    pub fn bereaved(&self) {
+        if let Some(member) = &self.0
+            && member.has_verdict()
+        {
+            let _ = poll::wait(&mut [], Some(ENDS));
+        }
+    }
+
     /// This rank ends with MPI. Another one goes on with the search.
     pub fn end(&self) {
         let Some(member) = &self.0 else {
@@ -187,11 +271,16 @@ impl DeadlockSearch {
         }
         member.note_finished(true);
         state.way = None;
-        if let Some(search) = state.search.take() {
-            search.end();
-            if let Some(watch) = member.watch() {
-                watch.inquire(false);
-            }
+        let searched = state.search.take();
+        let has_searched = searched.is_some();
+        // Whoever judges ends its links first: those at the other ends look for another one.
+        let mut kept = searched.and_then(Search::end);
+        if kept.is_none() && state.ends_early && member.host.hosts.map.count() > 1 {
+            kept = Member::leave_early(member);
+        }
+        state.kept.extend(kept);
+        if has_searched && let Some(watch) = member.watch() {
+            watch.inquire(false);
         }
     }
 }
@@ -199,6 +288,28 @@ impl DeadlockSearch {
 impl Member {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of this rank on its host.
+    fn local(&self) -> u32 {
+        self.host.hosts.map.local_rank(self.host.rank)
+    }
+
+    /// What this rank does when it searches: it `may_judge` if others can call it.
+    fn role(&self, watch: &Watch, may_judge: bool) -> Role {
+        let map = &self.host.hosts.map;
+        match map.count() == 1 || self.host.rank == 0 && may_judge {
+            true => self.head(watch),
+            false => Role::Agent(Box::new(self.agent(watch, may_judge))),
+        }
+    }
+
+    fn head(&self, watch: &Watch) -> Role {
+        Role::Head(Box::new(Head::new(watch.clone(), &self.host)))
+    }
+
+    fn agent(&self, watch: &Watch, may_judge: bool) -> Agent {
+        Agent::new(watch.clone(), &self.host, may_judge)
     }
 
     fn watch(&self) -> Option<&Watch> {
@@ -211,7 +322,7 @@ impl Member {
 
     fn note_finished(&self, finished: bool) {
         if let Some(watch) = self.watch() {
-            watch.note_finished(self.host.local, finished);
+            watch.note_finished(self.local(), finished);
         }
     }
 
@@ -219,8 +330,26 @@ impl Member {
     fn search(member: &Arc<Self>, state: &mut State) -> io::Result<()> {
         let watch = member.watch().ok_or(ErrorKind::Unsupported)?;
         let listener = abstract_socket::listen(&member.host.name)?;
-        state.search = Some(Search::begin(Arc::clone(member), watch.clone(), listener)?);
+        let called = std::mem::take(&mut state.called);
+        let called = (member.local() == 0 && !state.has_returned, called);
+        let search = Search::begin(Arc::clone(member), watch.clone(), listener, called)?;
+        state.search = Some(search);
         Ok(())
+    }
+
+    /// As [`leave_early`]. In a thread of its own: one of the program's would die of a pipe that the other side has closed.
+    fn leave_early(member: &Arc<Self>) -> Option<Link> {
+        let (leave, left) = mpsc::channel();
+        let member = Arc::clone(member);
+        let call = move || {
+            let place = member.place.get();
+            if let Some(link) = place.and_then(|place| leave_early(&member.host, &**place)) {
+                let _ = leave.send(link);
+            }
+        };
+        let thread = signal::spawn_without_signals("weft-watch", call).ok()?;
+        let _ = thread.join();
+        left.try_recv().ok()
     }
 
     /// The way to who searches. `None`: nobody does.
@@ -234,9 +363,19 @@ impl Member {
             return Err(ErrorKind::PermissionDenied.into());
         }
         set_socket_timeout(&way, Timeout::Send, Some(LEAVE))?;
-        let rank = self.host.ranks[self.host.local as usize];
-        passing::send(&way, &shown_by(rank, &self.host.key), &[])?;
+        passing::send(&way, &shown_by(self.host.rank, &self.host.hosts.key), &[])?;
         Ok(Some(way))
+    }
+
+    /// Whether the job is about to end because no rank can go on.
+    fn has_verdict(&self) -> bool {
+        if self.verdict.get().is_some() {
+            return true;
+        }
+        let state = self.state();
+        let told = |way: &OwnedFd| recv(way, &mut [0; 4][..], RecvFlags::DONTWAIT);
+        let told = state.way.as_ref().map(told);
+        matches!(told, Some(Ok((1.., _))))
     }
 
     fn end_job(&self, code: u8, text: &str) {

@@ -16,8 +16,10 @@ use super::BootstrapError;
 use super::abstract_socket;
 use super::adopted::{AGAIN, Adopted, Meeting, PATIENCE, StartingLauncher, start_head};
 use super::calls::{self, CallListener, CalledHosts, Losses, call_all};
+use super::deadlock_search::DeadlockSearch;
 use crate::adoption::AgentRole;
 use crate::exchange::PublishedValue;
+use crate::hosts::link::Link;
 use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::worlds::Worlds;
 
@@ -71,6 +73,8 @@ struct Possible {
     /// As they are before there is a launcher.
     worlds: Mutex<Worlds>,
     adopted: OnceLock<Adopted>,
+    /// Who searches on other hosts calls as well.
+    deadlocks: DeadlockSearch,
 }
 
 impl Possible {
@@ -191,6 +195,10 @@ impl calls::Start for Possible {
     fn adopt(&self, launcher: Adopted) {
         let _ = self.adopted.set(launcher);
     }
+
+    fn search(&self, rank: u32, link: Link) {
+        self.deadlocks.take_in(rank, link);
+    }
 }
 
 /// Room for later processes, on each host.
@@ -211,6 +219,7 @@ impl Later {
         living: OwnedFd,
         size: LaterRoom,
         hosts: Option<(CalledHosts, Option<TcpListener>)>,
+        deadlocks: DeadlockSearch,
     ) -> Self {
         let (hosts, port) = hosts.unzip();
         let possible = Possible {
@@ -222,6 +231,7 @@ impl Later {
             _living: living,
             worlds: Mutex::new(Worlds::new(size.ranks, size.room)),
             adopted: OnceLock::new(),
+            deadlocks,
         };
         Self {
             possible: Ok(Arc::new(possible)),

@@ -38,6 +38,7 @@ use weft_sys::{descriptor, process};
 use self::connection::Connection;
 use self::others::{Itself, Others, Store};
 use self::watch::Neighbour;
+use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
@@ -248,7 +249,8 @@ impl Launcher for Pmi {
             let value = open(&connection).talk(|connection| connection.get(rank, name));
             value.ok().flatten()
         };
-        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        self.later
+            .begin(get.clone(), self.watches.then(|| end_job.clone()));
         let mut connection = open(&self.connection);
         if connection.tie().is_err() {
             // The launcher has ended already, and so does what it started.
@@ -259,7 +261,8 @@ impl Launcher for Pmi {
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
         let connection = Arc::clone(&self.connection);
         let neighbours = Arc::clone(&self.neighbours);
-        self.deadlocks.begin(move |code, _| {
+        let place = move |rank| get(rank, calls::NAME);
+        self.deadlocks.begin(place, move |code, _| {
             // The others hear of it from the launcher, not as of a loss.
             watch::part(&neighbours);
             let _ = open(&connection).talk(|connection| connection.abort(code.into()));
@@ -277,16 +280,22 @@ impl Launcher for Pmi {
         }
     }
 
+    fn ends_early(&self) {
+        self.deadlocks.note_early_end();
+    }
+
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        self.deadlocks.end();
+        // Nobody can call this process when others look for one that judges in its place.
         self.later.end();
+        self.deadlocks.end();
         // A failure here means that the launcher is gone, and us with it.
         let _ = open(&self.connection).talk(Connection::finalise);
     }
 
     /// Nothing in this protocol says so.
     fn bereaved(&self) {
+        self.deadlocks.bereaved();
         if let Some(adopted) = self.later.adopted() {
             adopted.tell_bereaved();
         }

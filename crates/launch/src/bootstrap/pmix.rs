@@ -23,6 +23,7 @@ use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 use weft_sys::pmix::{Client, LIBRARY, Library};
 
+use super::calls;
 use super::deadlock_search::{self, DeadlockSearch};
 use super::hosts::HostMap;
 use super::later::Later;
@@ -328,12 +329,14 @@ impl Launcher for Pmix {
             let value = (!*over).then(|| PmixStore(&client).get(rank, name).ok());
             value.flatten().flatten()
         };
-        self.later.begin(get, self.watches.then(|| end_job.clone()));
+        self.later
+            .begin(get.clone(), self.watches.then(|| end_job.clone()));
         self.watch_begun
             .call_once(|| watch::begin(&self.neighbours, self.local_rank(), end_job));
         let (client, over) = (Arc::clone(&self.client), Arc::clone(&self.over));
         let neighbours = Arc::clone(&self.neighbours);
-        self.deadlocks.begin(move |code, why| {
+        let place = move |rank| get(rank, calls::NAME);
+        self.deadlocks.begin(place, move |code, why| {
             // The others hear of it from the launcher, not as of a loss.
             watch::part(&neighbours);
             if !*open(&over) {
@@ -353,10 +356,15 @@ impl Launcher for Pmix {
         }
     }
 
+    fn ends_early(&self) {
+        self.deadlocks.note_early_end();
+    }
+
     fn finalised(&self) {
         watch::part(&self.neighbours);
-        self.deadlocks.end();
+        // Nobody can call this process when others look for one that judges in its place.
         self.later.end();
+        self.deadlocks.end();
         if !std::mem::replace(&mut *open(&self.over), true) {
             // A failure here means that the server is gone, and us with it.
             let _ = self.client.end();
@@ -365,6 +373,7 @@ impl Launcher for Pmix {
 
     /// Nothing in this interface says so.
     fn bereaved(&self) {
+        self.deadlocks.bereaved();
         if let Some(adopted) = self.later.adopted() {
             adopted.tell_bereaved();
         }

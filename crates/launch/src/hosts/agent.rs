@@ -34,7 +34,7 @@ use crate::rank_processes::{Event, HostShare, NotStarted, OtherHosts, RankNumber
 use input::RankInput;
 use later::LaterStart;
 use outputs::RankOutputs;
-use rest::Rest;
+pub use rest::Rest;
 use supervision::Supervision;
 
 /// How long everything has at most to disappear once it was killed.

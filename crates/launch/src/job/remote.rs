@@ -37,8 +37,10 @@ use crate::{rank_processes, tree};
 use gathering::Gathering;
 use input::RemoteInput;
 use profiles::RemoteProfiles;
-use ranks::{Asked, RemoteRanks};
+use ranks::Asked;
 use spawning::{Consequences, Host, RemoteSpawning};
+
+pub use ranks::{RemoteRanks, mixed};
 
 /// How long the last word to each may take.
 const LAST_WORD: Duration = Duration::from_millis(500);

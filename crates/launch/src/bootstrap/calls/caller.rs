@@ -1,16 +1,18 @@
-//! Caller: who has launchers started on all hosts of the job, or asks to be missed.
+//! Caller: who has launchers started on all hosts of the job, asks to be missed, or searches for deadlocks.
 
 use std::time::{Duration, Instant};
 
 use weft_sys::poll;
 
-use super::{Answered, Call, CalledHosts};
+use super::{Answered, Call, CalledHosts, Place};
 use crate::hosts::dial::dial;
 use crate::hosts::link::{Link, LinkError};
 use crate::hosts::way_in;
 
 /// How long all of it may take once all hosts have answered: longer than the head waits for agents.
 const PATIENCE: Duration = Duration::from_secs(40);
+/// How long it takes at most to be refused by hosts at which nobody listens.
+const REFUSED: Duration = Duration::from_secs(2);
 /// How long a call may take to leave.
 const LEAVE: Duration = Duration::from_secs(5);
 
@@ -75,6 +77,42 @@ pub fn call_to_watch(
     let mut first = Called::call(hosts, 0, place)?;
     first.say(&Call::Watch { rank });
     Ok(first.link)
+}
+
+/// Who judges whether a job is in a deadlock.
+pub enum Judge {
+    /// This rank.
+    This,
+    /// The one at the other end.
+    Other(Box<Link>),
+}
+
+/// Calls, as the rank that searches for deadlocks on its host, the one that judges: the lowest rank of the first host that can be called.
+/// That may be this one, if it `may_judge`. `None`: there is none, or it does not answer.
+pub fn call_to_search(
+    hosts: &CalledHosts,
+    rank: u32,
+    may_judge: bool,
+    place: &Place,
+) -> Option<Judge> {
+    let begun = Instant::now();
+    for host in 0..hosts.map.count() {
+        if hosts.called(host) == rank {
+            match may_judge {
+                true => return Some(Judge::This),
+                false => continue,
+            }
+        }
+        if let Ok(mut called) = Called::call(hosts, host, place) {
+            called.say(&Call::Search { rank });
+            return Some(Judge::Other(Box::new(called.link)));
+        }
+        // One that has ended with MPI refuses at once; there is no second judge beside one that is slow.
+        if begun.elapsed() > REFUSED {
+            return None;
+        }
+    }
+    None
 }
 
 impl Called {

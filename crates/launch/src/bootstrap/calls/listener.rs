@@ -48,6 +48,9 @@ pub trait Start: Send + Sync + 'static {
 
     /// It has this one.
     fn adopt(&self, launcher: Adopted);
+
+    /// This rank searches for deadlocks on its host, and says over the link what is found there.
+    fn search(&self, rank: u32, link: Link);
 }
 
 /// The thread that hears calls. It ends when this is dropped.
@@ -124,8 +127,17 @@ struct Caller {
     link: Link,
     /// For the head, or the agent; `None`: for nothing.
     waits: Option<Awaited>,
-    /// It is to be missed as this rank.
-    watched: Option<u32>,
+    /// For what its link is kept.
+    kept: Option<Kept>,
+}
+
+/// A link that is kept is that of this rank.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// It is to be missed.
+    Watched(u32),
+    /// It searches for deadlocks.
+    Searches(u32),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -190,7 +202,7 @@ impl<S: Start> Keeper<S> {
             let mut caller = Caller {
                 link,
                 waits: None,
-                watched: None,
+                kept: None,
             };
             // Its first call is often here already.
             if self.hear_caller(&mut caller, false).is_ok() {
@@ -211,8 +223,9 @@ impl<S: Start> Keeper<S> {
     }
 
     fn keep(&mut self, caller: Caller) {
-        match caller.watched {
-            Some(rank) => self.watch.called(rank, caller.link),
+        match caller.kept {
+            Some(Kept::Watched(rank)) => self.watch.called(rank, caller.link),
+            Some(Kept::Searches(rank)) => self.start.search(rank, caller.link),
             None => self.callers.push(caller),
         }
     }
@@ -226,9 +239,13 @@ impl<S: Start> Keeper<S> {
             let answered = match call {
                 Call::Begin => self.begin(caller),
                 Call::Join { head } => self.join(caller, &head),
+                // What else comes is said to who has the link then.
                 Call::Watch { rank } => {
-                    // What else comes is said to the watch.
-                    caller.watched = Some(rank);
+                    caller.kept = Some(Kept::Watched(rank));
+                    return Ok(());
+                }
+                Call::Search { rank } => {
+                    caller.kept = Some(Kept::Searches(rank));
                     return Ok(());
                 }
             };

@@ -9,6 +9,7 @@ use weft_sys::passing;
 use super::*;
 use crate::bootstrap::adopted::{Adopted, StartingLauncher};
 use crate::control::Answer;
+use crate::hosts::link::Link;
 
 /// Launchers that do at once what is asked of them.
 #[derive(Default)]
@@ -20,6 +21,7 @@ struct Started {
     agents: u32,
     refuses: bool,
     is_adopted: bool,
+    searching: Vec<(u32, Link)>,
     /// Their ends.
     kept: Vec<OwnedFd>,
 }
@@ -70,6 +72,10 @@ impl Start for Launchers {
 
     fn adopt(&self, _launcher: Adopted) {
         self.open().is_adopted = true;
+    }
+
+    fn search(&self, rank: u32, link: Link) {
+        self.open().searching.push((rank, link));
     }
 }
 

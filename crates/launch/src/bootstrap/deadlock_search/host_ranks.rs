@@ -5,22 +5,49 @@ use std::time::Duration;
 use rustix::io::Errno;
 use weft_fabric_shm::{ProcessState, Watch};
 use weft_sys::error::errno;
-use weft_sys::process::ProcessHandle;
+use weft_sys::process::{self, ProcessHandle};
 
+use super::HostRanks;
 use crate::job::deadlock::WatchedRanks;
 use crate::rank_processes::RunningRank;
 
-/// All ranks of a job, which are on this host.
+/// The ranks of a job that are on this host.
 pub struct WatchedHost {
     watch: Watch,
     /// Their numbers in the job, by local rank.
     ranks: Vec<u32>,
+    /// Stops a process.
+    stop: fn(u32),
 }
 
 impl WatchedHost {
-    /// These ranks, in this memory.
-    pub fn new(watch: Watch, ranks: Vec<u32>) -> Self {
-        Self { watch, ranks }
+    /// Those beside this rank, in this memory.
+    pub fn new(watch: Watch, host: &HostRanks) -> Self {
+        Self {
+            watch,
+            ranks: host.hosts.map.ranks_of(host.number()).collect(),
+            stop: host.stop,
+        }
+    }
+
+    /// Their numbers in the job.
+    pub fn ranks(&self) -> impl Iterator<Item = u32> {
+        self.ranks.iter().copied()
+    }
+
+    /// Stops all of them but this process.
+    pub fn stop_others(&self) {
+        let us = process::id();
+        let running = self.running().into_iter().map(|rank| rank.process);
+        // Of who has not come to MPI the process is not known.
+        running
+            .filter(|process| ![0, us].contains(process))
+            .for_each(self.stop);
+    }
+
+    /// Stops this process.
+    pub fn stop_itself(&self) {
+        (self.stop)(process::id());
     }
 
     fn locals(&self) -> impl Iterator<Item = (u32, u32)> {
@@ -57,7 +84,8 @@ impl WatchedRanks for WatchedHost {
             rank,
             process: self.watch.process(local).unwrap_or(0),
             is_initialised: self.watch.state(local) != ProcessState::Absent,
-            is_finalised: self.watch.has_finished(local),
+            // It may begin anew as long as its process lives.
+            is_finalised: false,
         });
         running.collect()
     }

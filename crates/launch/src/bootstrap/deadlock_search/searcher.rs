@@ -3,20 +3,24 @@
 use std::io::{self, ErrorKind, Write};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendFlags, send};
 use weft_fabric_shm::Watch;
+use weft_mpi::waits::RankWaits;
 use weft_sys::event::EventFd;
 use weft_sys::poll::{self, Interest, PollFd};
-use weft_sys::process::{self, SIGSTOP};
-use weft_sys::{passing, signal};
+use weft_sys::{passing, process, signal};
 
-use super::host_ranks::WatchedHost;
-use super::{Member, VARIABLE};
+use super::agent::Agent;
+use super::head::Head;
+use super::{Member, VARIABLE, VERDICT};
 use crate::bootstrap::key_listener::KeyListener;
 use crate::control::{LONGEST, Message, WaitsInPieces};
-use crate::job::deadlock::{self, DeadlockWatch, Standstill, WatchedRanks};
+use crate::hosts::link::Link;
+use crate::job::deadlock::{self, Standstill};
 use crate::options::OnDeadlock;
 
 /// Messages of one rank that are read before others get their turn.
@@ -24,39 +28,84 @@ const AT_ONCE: usize = 64;
 /// After what was said the job ends: how long a launcher has to pass it on. Hydra ends without waiting for what comes last.
 const PASSED_ON: Duration = Duration::from_millis(200);
 /// How long a launcher has to end the job. One that has been told that MPI is over does not hear of it, but of how this process ends.
-const ENDS: Duration = Duration::from_secs(3);
+pub const ENDS: Duration = Duration::from_secs(3);
+
+/// What the thread is told.
+enum Order {
+    /// A rank of another host has called, which searches there.
+    TakeIn(u32, Box<Link>),
+    /// To end.
+    End,
+}
 
 /// The thread, for who has begun it.
 #[derive(Debug)]
 pub struct Search {
-    end: Arc<EventFd>,
+    orders: Sender<Order>,
+    /// Says that there is an order.
+    wake: Arc<EventFd>,
+    /// The link that is kept until this process ends.
+    left: Receiver<Link>,
     thread: JoinHandle<()>,
 }
 
 impl Search {
-    /// Begins to search for this rank, to whose listener the others come.
+    /// Begins to search for this rank, to whose listener the others come. Whether ranks of other hosts can call it, and those that have
+    /// done so before.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
-    pub fn begin(member: Arc<Member>, watch: Watch, listener: OwnedFd) -> io::Result<Self> {
-        let end = Arc::new(EventFd::new()?);
+    pub fn begin(
+        member: Arc<Member>,
+        watch: Watch,
+        listener: OwnedFd,
+        (may_judge, called): (bool, Vec<(u32, Link)>),
+    ) -> io::Result<Self> {
+        let wake = Arc::new(EventFd::new()?);
+        let (orders, ordered) = channel();
+        let (leave, left) = channel();
+        let role = member.role(&watch, may_judge);
         let searcher = Searcher {
-            listener: KeyListener::new(listener, member.host.key.clone())?,
+            watch,
+            listener: KeyListener::new(listener, member.host.hosts.key.clone())?,
             voices: Vec::new(),
-            ranks: WatchedHost::new(watch, member.host.ranks.clone()),
-            watch: DeadlockWatch::new(Instant::now()),
-            end: Arc::clone(&end),
+            role,
+            wake: Arc::clone(&wake),
+            ordered,
+            leave,
             member,
         };
         // By this name it does not count as a thread of the program.
         let thread = signal::spawn_without_signals("weft-watch", move || searcher.run())?;
-        Ok(Self { end, thread })
+        let search = Self {
+            orders,
+            wake,
+            left,
+            thread,
+        };
+        called
+            .into_iter()
+            .for_each(|(rank, link)| search.take_in(rank, link));
+        Ok(search)
     }
 
-    /// Ends it. Whoever answers an inquiry from now on finds nobody.
-    pub fn end(self) {
-        self.end.notify();
+    /// A rank of another host has called, which searches there.
+    pub fn take_in(&self, rank: u32, link: Link) {
+        self.order(Order::TakeIn(rank, Box::new(link)));
+    }
+
+    /// Ends it. Whoever answers an inquiry from now on finds nobody. Answers the link by whose end another host learns of that of this
+    /// process.
+    pub fn end(self) -> Option<Link> {
+        self.order(Order::End);
         let _ = self.thread.join();
+        self.left.try_recv().ok()
+    }
+
+    fn order(&self, order: Order) {
+        // A thread that has ended needs none.
+        let _ = self.orders.send(order);
+        self.wake.notify();
     }
 }
 
@@ -67,37 +116,117 @@ struct Voice {
     waits: WaitsInPieces,
 }
 
+/// What the searching rank of a host does beside asking its ranks.
+pub enum Role {
+    /// It judges.
+    Head(Box<Head>),
+    /// It tells the one that judges.
+    Agent(Box<Agent>),
+}
+
+impl Role {
+    fn entries(&self) -> Vec<PollFd<'_>> {
+        match self {
+            Self::Head(head) => head.entries().collect(),
+            Self::Agent(agent) => agent.entries().collect(),
+        }
+    }
+
+    fn next_look(&self) -> Option<Instant> {
+        match self {
+            Self::Head(head) => head.next_look(),
+            Self::Agent(agent) => Some(agent.next_look()),
+        }
+    }
+
+    /// The agent that is to stop all ranks of its host.
+    fn hear_hosts(&mut self, ready: &[bool]) -> Option<&Agent> {
+        match self {
+            Self::Head(head) => {
+                head.hear_hosts(ready);
+                None
+            }
+            Self::Agent(agent) => (ready.contains(&true) && agent.obey()).then_some(&**agent),
+        }
+    }
+
+    fn hear(&mut self, rank: u32, waits: RankWaits) {
+        match self {
+            Self::Head(head) => head.hear(rank, waits),
+            Self::Agent(agent) => agent.hear(rank, waits),
+        }
+    }
+}
+
 struct Searcher {
     member: Arc<Member>,
-    end: Arc<EventFd>,
+    watch: Watch,
+    wake: Arc<EventFd>,
+    ordered: Receiver<Order>,
+    leave: Sender<Link>,
     listener: KeyListener,
     voices: Vec<Voice>,
-    ranks: WatchedHost,
-    watch: DeadlockWatch,
+    role: Role,
 }
 
 impl Searcher {
     fn run(mut self) {
-        while let Ok(true) = self.turn() {}
+        loop {
+            match self.turn() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(_) => return,
+            }
+        }
+        if let Role::Agent(agent) = self.role
+            && let Some(link) = agent.leave()
+        {
+            let _ = self.leave.send(link);
+        }
+    }
+
+    /// A rank of another host has called, which searches there.
+    fn take_in(&mut self, rank: u32, link: Link) {
+        if let (Role::Agent(agent), Some(place)) = (&mut self.role, self.member.place.get())
+            && agent.is_to_judge(&**place)
+        {
+            self.role = self.member.head(&self.watch);
+        }
+        // Who is not to judge closes the link: whoever has called looks for another one.
+        if let Role::Head(head) = &mut self.role {
+            head.take_in(rank, link);
+        }
     }
 
     /// Waits for something to happen, and attends to it. False: it ends.
     fn turn(&mut self) -> io::Result<bool> {
-        let mut entries = vec![PollFd::new(&*self.end, Interest::Read)];
+        let mut entries = vec![PollFd::new(&*self.wake, Interest::Read)];
         let listener = self.listener.sockets();
         entries.extend(listener.map(|socket| PollFd::new(socket, Interest::Read)));
         let voices_at = entries.len();
         let voices = self.voices.iter();
         entries.extend(voices.map(|voice| PollFd::new(&voice.socket, Interest::Read)));
-        let look = self.watch.next_look();
+        let hosts_at = entries.len();
+        entries.extend(self.role.entries());
+        let look = self.role.next_look();
         let left = look.map(|look| look.saturating_duration_since(Instant::now()));
         poll::wait(&mut entries, left)?;
         let ready: Vec<bool> = entries.iter().map(PollFd::is_ready).collect();
         drop(entries);
-        if ready[0] {
-            return Ok(false);
+        if let Some(agent) = self.role.hear_hosts(&ready[hosts_at..]) {
+            note_verdict(&self.member, &self.voices);
+            agent.stop();
         }
-        self.hear(&ready[voices_at..]);
+        if ready[0] {
+            let _ = self.wake.drain();
+            while let Ok(order) = self.ordered.try_recv() {
+                match order {
+                    Order::TakeIn(rank, link) => self.take_in(rank, *link),
+                    Order::End => return Ok(false),
+                }
+            }
+        }
+        self.hear(&ready[voices_at..hosts_at]);
         if ready[1..voices_at].contains(&true) {
             let came = self.listener.take().into_iter();
             self.voices.extend(came.map(|came| Voice {
@@ -110,29 +239,44 @@ impl Searcher {
             self.hear(&all);
         }
         let now = Instant::now();
-        if self.watch.next_look().is_some_and(|look| look <= now) {
-            self.ranks.note_ends();
-            if let Some(found) = self.watch.look(now, &mut self.ranks) {
-                self.tell(&found);
+        let found = match (&mut self.role, self.member.place.get()) {
+            (Role::Head(head), _) => head.look(now),
+            (Role::Agent(agent), Some(place)) => {
+                if agent.look(now, &**place) {
+                    self.role = self.member.head(&self.watch);
+                }
+                None
             }
+            (Role::Agent(_), None) => None,
+        };
+        if let Some(found) = found {
+            self.tell(&found);
         }
         Ok(true)
     }
 
     fn hear(&mut self, ready: &[bool]) {
         let mut ready = ready.iter();
-        let watch = &mut self.watch;
+        let role = &mut self.role;
         self.voices
-            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(watch).is_ok());
+            .retain_mut(|voice| ready.next() != Some(&true) || voice.hear(role).is_ok());
     }
 
     /// No rank can ever go on.
-    fn tell(&self, found: &Standstill) {
+    fn tell(&mut self, found: &Standstill) {
+        let Role::Head(head) = &mut self.role else {
+            return;
+        };
         if self.member.host.on_deadlock == OnDeadlock::Stop {
-            return self.stop(found);
+            return stop(head, found);
         }
-        let ended = self.ranks.running().len();
-        let (text, code) = deadlock::told_by_ranks(found, ended, None);
+        let left = head.running().len();
+        let (text, code) = deadlock::told_by_ranks(found, left, None);
+        if head.is_on_several_hosts() {
+            // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+            note_verdict(&self.member, &self.voices);
+            head.stop_others();
+        }
         say(&text);
         let _ = poll::wait(&mut [], Some(PASSED_ON));
         let summary = format!("a deadlock: {}", found.summary());
@@ -140,27 +284,32 @@ impl Searcher {
         let _ = poll::wait(&mut [], Some(ENDS));
         process::end_at_once(code);
     }
+}
 
-    /// It is told, and the ranks stay for a debugger: this one is stopped last.
-    fn stop(&self, found: &Standstill) {
-        let running = self.ranks.running();
-        let named = running.iter();
-        let named = named.map(|rank| format!("{} (rank {})", rank.process, rank.rank));
-        let named: Vec<String> = named.collect();
-        let by = format!("{VARIABLE}=stop");
-        let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
-        say(&text);
-        let us = process::id();
-        let others = running.iter().map(|rank| rank.process);
-        for process in others.filter(|process| *process != us).chain([us]) {
-            let _ = process::signal(process, SIGSTOP);
-        }
+/// The ranks of this host are about to be ended: who finds another one lost does not complain, should it go on once more before that, as
+/// some launchers let it.
+fn note_verdict(member: &Member, voices: &[Voice]) {
+    let _ = member.verdict.set(());
+    for voice in voices {
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _ = send(&voice.socket, VERDICT, flags);
     }
+}
+
+/// It is told, and the ranks stay for a debugger: this one is stopped last.
+fn stop(head: &mut Head, found: &Standstill) {
+    let running = head.running();
+    let named: Vec<String> = running.iter().map(|rank| head.name(rank)).collect();
+    let by = format!("{VARIABLE}=stop");
+    let (text, _) = deadlock::told_by_ranks(found, running.len(), Some((&by, &named)));
+    say(&text);
+    head.stop_others();
+    head.stop_itself();
 }
 
 impl Voice {
     /// Reads what it has to say; an error: it is gone.
-    fn hear(&mut self, watch: &mut DeadlockWatch) -> io::Result<()> {
+    fn hear(&mut self, role: &mut Role) -> io::Result<()> {
         let mut bytes = [0; LONGEST];
         for _ in 0..AT_ONCE {
             let count = match passing::receive(&self.socket, &mut bytes) {
@@ -172,7 +321,7 @@ impl Voice {
             if let Some(Message::Waits { last, piece }) = Message::decode(&bytes[..count])
                 && let Some(waits) = self.waits.take(last, &piece)
             {
-                watch.hear(self.rank, waits, Instant::now());
+                role.hear(self.rank, waits);
             }
         }
         Ok(())

@@ -7,8 +7,12 @@ use std::time::{Duration, Instant};
 use weft_fabric::{Bell, Fabric};
 use weft_fabric_shm::{JobSize, Options, Shm};
 use weft_mpi::waits::{Operation, Wait};
+use weft_secure::Key;
 
 use super::*;
+use crate::bootstrap::hosts::HostMap;
+
+mod over_hosts;
 
 /// Longer than a search takes, however busy the host is.
 const LONG: Duration = Duration::from_secs(60);
@@ -24,19 +28,34 @@ struct Rank {
 type Told = (u8, String);
 
 fn ranks(count: u32, on_deadlock: OnDeadlock) -> Vec<Rank> {
-    let segment = segment::create(JobSize::of(count)).expect("memory files exist here");
-    let key = Key::random().expect("random");
-    let name = format!("weft-test-{}", key.to_text());
-    let rank = |local| {
-        let memory = || segment.descriptor.as_fd().try_clone_to_owned();
+    ranks_on(&HostMap::single(count, "here"), on_deadlock)
+}
+
+/// The ranks of a job on these hosts, each of which has a memory of its own.
+fn ranks_on(map: &HostMap, on_deadlock: OnDeadlock) -> Vec<Rank> {
+    let hosts = CalledHosts {
+        map: map.clone(),
+        key: Key::random().expect("random"),
+        universe: map.size(),
+    };
+    let segment = |host| segment::create(JobSize::of(map.local_size(host)));
+    let segments: Vec<_> = (0..map.count())
+        .map(|host| segment(host).expect("memory files exist here"))
+        .collect();
+    let rank = |rank| {
+        let on = map.host(rank);
+        let descriptor = &segments[on as usize].descriptor;
+        let memory = || descriptor.as_fd().try_clone_to_owned();
         let memory = || memory().expect("descriptors are left");
+        let local = map.local_rank(rank);
         let fabric = Shm::attach_with(memory(), local, &Options::default()).expect("joins");
         let host = HostRanks {
-            ranks: (0..count).collect(),
-            local,
-            name: name.clone(),
-            key: key.clone(),
+            hosts: hosts.clone(),
+            rank,
+            name: format!("weft-test-{}-{on}", hosts.key.to_text()),
             on_deadlock,
+            // All of them are the process of the test.
+            stop: |_| {},
         };
         Rank {
             deadlocks: DeadlockSearch::among(host, memory()),
@@ -44,7 +63,7 @@ fn ranks(count: u32, on_deadlock: OnDeadlock) -> Vec<Rank> {
             _fabric: fabric,
         }
     };
-    (0..count).map(rank).collect()
+    (0..map.size()).map(rank).collect()
 }
 
 /// A message from this rank is waited for.
@@ -68,8 +87,17 @@ fn waits_for(from: u32, inquiry: u32) -> RankWaits {
 
 impl Rank {
     fn begin(&self, told: &Sender<Told>) {
+        self.begin_at(told, |_| None);
+    }
+
+    /// … where rank 0 is called there.
+    fn begin_at(
+        &self,
+        told: &Sender<Told>,
+        place: impl Fn(u32) -> Option<Vec<u8>> + Send + Sync + 'static,
+    ) {
         let told = told.clone();
-        self.deadlocks.begin(move |code, why| {
+        self.deadlocks.begin(place, move |code, why| {
             let _ = told.send((code, why.to_owned()));
             // The process of a rank ends after this; that of the test does not.
             loop {

@@ -14,7 +14,7 @@ use super::share;
 use super::watch::Neighbour;
 use crate::bootstrap::adopted::Meeting;
 use crate::bootstrap::calls::{self, CalledHosts};
-use crate::bootstrap::deadlock_search::{DeadlockSearch, HostRanks};
+use crate::bootstrap::deadlock_search::{self, DeadlockSearch, HostRanks};
 use crate::bootstrap::hosts::{HostMap, name_of_this_host};
 use crate::bootstrap::later::{self, Later, LaterRoom};
 use crate::bootstrap::{BootstrapError, VALUE_LIMIT};
@@ -144,16 +144,24 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
         (common, vec![Neighbour::new(lowest, socket)])
     };
     let [memory, ends, living] = common;
-    // All are asked, and of each it is known whether its process has ended.
-    let same_ids = |ids: &u64| *ids != UNKNOWN && *ids == id_namespaces[0];
-    let deadlocks = match hosts.count() == 1 && id_namespaces.iter().all(same_ids) {
+    let called = CalledHosts {
+        map: hosts.clone(),
+        key: key.clone(),
+        universe: itself.universe,
+    };
+    // All of a host are asked, and of each it is known whether its process has ended.
+    let same_ids = |one: u32| {
+        let ids = id_namespaces[one as usize];
+        ids != UNKNOWN && ids == id_namespaces[lowest as usize]
+    };
+    let deadlocks = match hosts.ranks_of(hosts.host(rank)).all(same_ids) {
         true => DeadlockSearch::among(
             HostRanks {
-                ranks: (0..size).collect(),
-                local: rank,
+                hosts: called.clone(),
+                rank,
                 name: format!("{}-deadlocks", listeners[lowest as usize]),
-                key: key.clone(),
                 on_deadlock: itself.on_deadlock,
+                stop: deadlock_search::stop,
             },
             memory.try_clone().map_err(system)?,
         ),
@@ -172,11 +180,6 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
             let memory = memory.try_clone().map_err(system)?;
             let mut several = None;
             if hosts.count() > 1 {
-                let called = CalledHosts {
-                    map: hosts.clone(),
-                    key: key.clone(),
-                    universe: itself.universe,
-                };
                 let port = match lowest == rank {
                     true => open_port(connection, rank)?,
                     false => None,
@@ -184,7 +187,7 @@ pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others
                 several = Some((called, port));
             }
             let room = LaterRoom { ranks: size, room };
-            Later::possible(memory, meeting, living, room, several)
+            Later::possible(memory, meeting, living, room, several, deadlocks.clone())
         }
     };
     Ok(Others {

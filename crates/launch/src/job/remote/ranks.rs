@@ -1,4 +1,5 @@
-//! Ranks on other hosts, as far as their agents have told: what the head watches for deadlocks.
+//! Ranks on other hosts, as far as their agents have told: what the head watches for deadlocks. Where another launcher has started the
+//! job, ranks are its head and its agents.
 //!
 //! ```text
 //!   agent: its ranks rest ──▶ RestTold ─┐
@@ -80,6 +81,19 @@ impl RemoteRanks {
         self.running.values().copied()
     }
 
+    /// What each agent with a rank in MPI shows, if the ranks of all of them sleep.
+    pub fn shown(&self) -> Option<Vec<u64>> {
+        let judged = self.running().filter(|(_, rank)| !rank.is_finalised);
+        let mut agents: Vec<usize> = judged.map(|(agent, _)| agent).collect();
+        agents.sort_unstable();
+        agents.dedup();
+        let mut agents = agents.iter();
+        agents.try_fold(Vec::new(), |mut shown, agent| {
+            shown.push(*self.rests.get(agent)?);
+            Some(shown)
+        })
+    }
+
     /// Asks all of them what they wait for; answers the number of this inquiry.
     pub fn inquire(&mut self, agents: &mut Agents, full: bool) -> u32 {
         self.inquiry = self.inquiry.wrapping_add(1).max(1);
@@ -87,6 +101,12 @@ impl RemoteRanks {
         agents.say_to_all(&ToAgent::Inquire { number, full });
         number
     }
+}
+
+/// What several hosts show, as one number that changes when one of theirs does.
+pub fn mixed(shown: &[u64]) -> u64 {
+    let mix = |mixed: u64, one: &u64| mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ one;
+    shown.iter().fold(0, mix)
 }
 
 /// The ranks, and who asks them.
@@ -101,17 +121,8 @@ impl WatchedRanks for Asked<'_> {
     }
 
     fn rest(&self) -> Option<u64> {
-        let judged = self.ranks.running().filter(|(_, rank)| !rank.is_finalised);
-        let mut agents: Vec<usize> = judged.map(|(agent, _)| agent).collect();
-        agents.sort_unstable();
-        agents.dedup();
-        let shown: Option<Vec<u64>> = agents
-            .iter()
-            .map(|agent| self.ranks.rests.get(agent).copied())
-            .collect();
-        let shown = shown.filter(|shown| !shown.is_empty())?;
-        let mix = |mixed: u64, one: u64| mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ one;
-        Some(shown.into_iter().fold(0, mix))
+        let shown = self.ranks.shown().filter(|shown| !shown.is_empty())?;
+        Some(mixed(&shown))
     }
 
     fn inquire(&mut self, full: bool) -> u32 {

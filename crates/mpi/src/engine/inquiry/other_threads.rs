@@ -15,11 +15,13 @@ use super::PLACES;
 /// Who knows the threads of this rank, where a process has several ranks.
 pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
 
-/// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody.
-const PASSIVE: [&str; 6] = [
+/// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody; one that other hosts
+/// call to start launchers.
+const PASSIVE: [&str; 7] = [
     weft_sys::pmix::THREAD,
     "weft-progress",
     "weft-watch",
+    "weft-calls",
     "weft futures",
     "weft-profile",
     PLACES,

@@ -40,7 +40,7 @@ unsafe fn origin(
 ) -> Option<Region> {
     // SAFETY: as the caller promises.
     let (origin, _) = unsafe { bytes(address, count, datatype) }?;
-    if (target_count ^ count) | (target_datatype.0 ^ datatype.0) as i64 == 0 {
+    if (target_count, target_datatype) == (count, datatype) {
         return Some(origin);
     }
     let (size, _) = state::dense(target_datatype);

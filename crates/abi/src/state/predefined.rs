@@ -1,6 +1,5 @@
 //! Predefined groups, datatypes and operations by their handles.
 
-use std::hint::cold_path;
 use std::sync::{Arc, LazyLock, OnceLock};
 
 use weft_mpi::datatype::{Basic, BasicKind, Datatype, Recipe, SignatureCode};
@@ -53,11 +52,7 @@ static DENSE: [u32; DATATYPES.1] = {
 #[inline]
 pub fn dense(handle: c::Datatype) -> (usize, SignatureCode) {
     let entry = DENSE.get(handle.0.wrapping_sub(DATATYPES.0));
-    let entry = entry.copied().unwrap_or_else(|| {
-        // Whatever a call does with another one takes longer than the way there.
-        cold_path();
-        0
-    });
+    let entry = entry.map_or(0, |entry| *entry);
     let code = SignatureCode::from_bits((entry >> 16) as u16);
     ((entry & 0xffff) as usize, code)
 }

@@ -114,3 +114,18 @@ fn all_ranks_of_a_host_hear_of_each_loss() {
     ended.expect_success();
     assert_eq!(ended.out.lines().count(), 10, "{ended:?}");
 }
+
+/// Over a network alone a rank has no connection with those to which it has not talked: the launcher tells of their ends.
+#[test]
+fn who_never_talked_to_a_rank_hears_of_its_loss() {
+    let program = build("tests/programs/loss_heard.c", &[]);
+    for fabric in FABRICS {
+        for pause in ["0", "100"] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", fabric, "--timeout=60", "-n", "6"]);
+            let ended = run(command.arg(&program).arg(pause), Duration::from_secs(70));
+            let heard = ended.out.matches("has heard of it").count();
+            assert_eq!(heard, 5, "{fabric}, {pause}: {ended:?}");
+        }
+    }
+}

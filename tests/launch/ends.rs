@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 
-use crate::harness::{Job, OWN_NAMESPACES, Running, namespaces, rank, signal, weft};
+use crate::harness::{
+    Job, OWN_NAMESPACES, Running, namespaces, new_names_in_shared_memory, rank, signal, weft,
+};
 
 /// Ranks with children of their own that fled into sessions of their own.
 const FLEEING: &str = "setsid sleep 600 & setsid sh -c 'sleep 601 & sleep 602' & sleep 603";
@@ -241,6 +243,7 @@ fn only_what_belongs_to_the_job_is_ended() {
 #[test]
 fn a_local_job_opens_no_port_and_makes_no_file() {
     let folder = tempfile::tempdir().expect("a folder");
+    let before = new_names_in_shared_memory(&[]);
     let mut running = Job::new(["-n", "4", &rank(), "wait"])
         .variable("TMPDIR", &folder.path().to_string_lossy())
         .start();
@@ -286,11 +289,6 @@ fn a_local_job_opens_no_port_and_makes_no_file() {
     signal(running.frontend(), libc::SIGKILL);
     assert!(running.until_nothing().is_some(), "{:?}", running.left());
     assert_eq!(fs::read_dir(folder.path()).expect("there").count(), 0);
-    let named = fs::read_dir("/dev/shm").map(|entries| {
-        entries
-            .flatten()
-            .filter(|entry| entry.file_name().to_string_lossy().contains("weft"))
-            .count()
-    });
-    assert_eq!(named.unwrap_or(0), 0);
+    let left = new_names_in_shared_memory(&before);
+    assert!(left.is_empty(), "{left:?}");
 }

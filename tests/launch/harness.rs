@@ -429,3 +429,12 @@ pub fn namespaces() -> bool {
 
 /// Words before a program that put it into namespaces of its own.
 pub const OWN_NAMESPACES: [&str; 5] = ["unshare", "--user", "--map-root-user", "--pid", "--fork"];
+
+/// Names of ours in the folder of shared memory that were not there before.
+pub fn new_names_in_shared_memory(before: &[String]) -> Vec<String> {
+    let entries = fs::read_dir("/dev/shm").into_iter().flatten().flatten();
+    let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+    names
+        .filter(|name| name.contains("weft") && !before.contains(name))
+        .collect()
+}

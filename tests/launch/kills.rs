@@ -5,7 +5,7 @@ mod harness;
 use std::thread::sleep;
 use std::time::Duration;
 
-use harness::{Job, OWN_NAMESPACES, Running, namespaces, rank, signal};
+use harness::{Job, OWN_NAMESPACES, Running, namespaces, new_names_in_shared_memory, rank, signal};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
@@ -57,6 +57,7 @@ fn kill(running: &Running, victim: Victim, random: &mut StdRng) -> bool {
 
 #[test]
 fn nothing_is_left_however_it_dies() {
+    let before = new_names_in_shared_memory(&[]);
     let seed = rand::rng().random();
     let mut random = StdRng::seed_from_u64(seed);
     let rank = rank();
@@ -113,13 +114,8 @@ fn nothing_is_left_however_it_dies() {
         };
         slowest = slowest.max(time);
     }
-    let named = std::fs::read_dir("/dev/shm").map(|entries| {
-        let names = entries
-            .flatten()
-            .map(|entry| entry.file_name().to_string_lossy().into_owned());
-        names.filter(|name| name.contains("weft")).count()
-    });
-    assert_eq!(named.unwrap_or(0), 0, "names in /dev/shm");
+    let left = new_names_in_shared_memory(&before);
+    assert!(left.is_empty(), "{left:?}");
     println!(
         "{KILLS} kills, {early} before all ranks were there; nothing left, after at most {slowest:?}"
     );

@@ -4,6 +4,7 @@
  *   abort    it aborts, and the others wait for it
  *   kill     it is killed, and the others wait for it
  *   unasked  it is killed, and the others do something else, outside of MPI, for two minutes; so that they do not notice by themselves
+ *   at_once  likewise, as soon as it has initialised MPI
  * A second argument is another rank than the last one. */
 #include "check.h"
 #include <signal.h>
@@ -23,6 +24,9 @@ int main(int argc, char **argv) {
     check_init(&argc, &argv);
     const char *end = argc > 1 ? argv[1] : "well";
     int token = 0, before = (check_rank + check_size - 1) % check_size, last = argc > 2 ? atoi(argv[2]) : check_size - 1;
+    const int at_once = !strcmp(end, "at_once");
+    if (at_once && check_rank == last) raise(SIGKILL);
+    if (at_once) sleep(120);
     MPI_Sendrecv(&check_rank, 1, MPI_INT, (check_rank + 1) % check_size, 1, &token, 1, MPI_INT, before, 1,
                  MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     CHECK(token == before);

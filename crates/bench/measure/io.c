@@ -35,9 +35,11 @@ void io(struct task *task)
         fail("%ld bytes are no whole number of blocks of %ld", bytes, block);
     MPI_Bcast(&process, 1, MPI_INT, 0, MPI_COMM_WORLD);
     snprintf(path, sizeof path, "%s/weft-measure-io-%d", access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", process);
-    check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE | MPI_MODE_DELETE_ON_CLOSE, MPI_INFO_NULL,
-                        &file),
-          "MPI_File_open");
+    check(MPI_File_open(MPI_COMM_WORLD, path, MPI_MODE_RDWR | MPI_MODE_CREATE, MPI_INFO_NULL, &file), "MPI_File_open");
+    /* All have it open: from here on nothing is left behind, however this process ends. */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (task->rank == 0 && unlink(path))
+        fail("%s cannot be removed", path);
     MPI_Type_contiguous((int)block, MPI_CHAR, &contiguous);
     MPI_Type_create_resized(contiguous, 0, (MPI_Aint)block * task->ranks, &tile);
     MPI_Type_commit(&tile);

@@ -7,11 +7,12 @@
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{Absences, Bell};
+use weft_fabric::{Absences, Bell, Peer};
 use weft_sys::Futex;
 
 use crate::bell::ShmBell;
 use crate::segment::Segment;
+use crate::slots::End;
 
 /// The place in the job's memory of a process that sleeps elsewhere.
 #[derive(Debug)]
@@ -59,6 +60,22 @@ impl SleepElsewhere {
     /// As [`Bell::tell_absence`].
     pub fn tell_absence(&self, world: u32) {
         ShmBell::new(self.segment.clone(), self.me, FenceMode::Symmetric).tell_absence(world);
+    }
+
+    /// How often the launcher has told of a change: that a process has ended, or was started. To be asked before [`loss`](Self::loss).
+    #[must_use]
+    pub fn changes(&self) -> u32 {
+        self.segment.changes()
+    }
+
+    /// How the process with this number in the memory was lost; `None` if it was not, or has left in order.
+    #[must_use]
+    pub fn loss(&self, peer: Peer) -> Option<String> {
+        let known = peer.0 < self.segment.shape().process_slots;
+        match known.then(|| self.segment.end_of(peer.0)).flatten() {
+            Some(End::Died(how)) => Some(how),
+            Some(End::Left) | None => None,
+        }
     }
 
     /// Calls `hear` when the launcher may have told something, until it answers that this was enough. For a thread of its own,

@@ -46,7 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use weft_fabric::Bell as _;
+use weft_fabric::{Bell as _, Peer};
 use weft_secure::{Channel, Key, Refusals, Source};
 use weft_sys::socket::{NotAccepted, is_exhausted};
 
@@ -163,10 +163,11 @@ impl<N: Network> Connector<N> {
         !self.dials.is_empty() || self.handshakes.candidates().has_expected()
     }
 
-    /// Whether there is nothing that time could change, but dials.
+    /// Whether there is nothing that time could change. What was left over of something that has ended is gone with the next
+    /// [`Self::tick`].
     #[inline]
     pub fn is_quiet(&self) -> bool {
-        self.handshakes.is_quiet()
+        self.due == u64::MAX
     }
 
     /// Things that happened since this was last asked.
@@ -198,7 +199,8 @@ impl<N: Network> Connector<N> {
         self.incarnations.are_stale()
     }
 
-    /// Learns which members have another process now: what was shared with the one before ends. Those members.
+    /// Learns which members have another process now: what was shared with the one before ends; and which are lost. The
+    /// members that have another one.
     #[cold]
     pub fn renew(&mut self, peers: &mut Peers<N>) -> Vec<u32> {
         let mut changed = self.incarnations.renew();
@@ -210,7 +212,24 @@ impl<N: Network> Connector<N> {
             self.settle(peer);
             peers.succeed(peer);
         }
+        self.hear_losses(peers);
         changed
+    }
+
+    /// Learns from the directory who is lost.
+    #[cold]
+    pub fn hear_losses(&mut self, peers: &mut Peers<N>) {
+        let me = self.config.me;
+        for peer in (0..self.config.peers).filter(|peer| *peer != me) {
+            // A connection tells by its end, after what came on it.
+            let is_connected = peers.get(peer).is_some_and(Session::is_connected);
+            if !is_connected
+                && peers.check(Peer(peer)).is_ok()
+                && let Some(reason) = self.incarnations.loss(peer)
+            {
+                self.give_up(peer, reason, peers);
+            }
+        }
     }
 
     // Dialling.
@@ -367,7 +386,7 @@ impl<N: Network> Connector<N> {
     /// A peer is lost.
     pub fn lose(&mut self, peer: u32, reason: String, peers: &mut Peers<N>) {
         self.dials.end(peer);
-        self.bell.set_reaching(!self.dials.is_empty());
+        self.set_due();
         peers.lose(peer, reason);
     }
 
@@ -469,6 +488,7 @@ impl<N: Network> Connector<N> {
             }
             Some(Outcome::Dropped(call)) => self.missed(call.peer, peers),
         }
+        self.set_due();
     }
 
     /// The other side has proved the key and said who it is.
@@ -656,6 +676,9 @@ impl<N: Network> Connector<N> {
                 self.lose(peer, reason, peers);
             }
             Broke::Redial => {
+                if let Some(reason) = self.incarnations.loss(peer) {
+                    return self.give_up(peer, reason, peers);
+                }
                 if !self.dials.contains(peer) {
                     self.dial(peer, Some(failure.what.clone()), peers);
                 }
@@ -777,6 +800,37 @@ mod tests {
             }
         }
         assert_eq!(sinks[2].messages(), 1, "what was given up does not come");
+    }
+
+    /// Who waits for something that is over wakes up for nothing, for ever.
+    #[test]
+    fn nothing_is_due_when_all_are_reached_or_lost() {
+        let mut group = Tcp::group(3, |_| ()).expect("loopback is there");
+        let mut sinks = [Inbox::default(), Inbox::default(), Inbox::default()];
+        // The lower one is called, and calls nobody itself; and calls.
+        for (from, to) in [(2, 0), (1, 2)] {
+            let sent = group[from].try_send(Peer(to), &[7; HEAD], &[]);
+            assert_eq!(sent, Ok(Posted::Done));
+        }
+        while sinks[0].messages() == 0 || sinks[2].messages() == 0 {
+            for (one, sink) in group.iter_mut().zip(&mut sinks) {
+                one.poll(sink, 16);
+            }
+        }
+        let due = |one: &Tcp| one.connector().due;
+        while group.iter().any(|one| one.connector().is_unsettled()) {
+            for (one, sink) in group.iter_mut().zip(&mut sinks) {
+                one.poll(sink, 16);
+            }
+        }
+        assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 3]);
+        group.pop().expect("three").die();
+        while !sinks[..2].iter().all(|sink| sink.has_lost(Peer(2))) {
+            for (one, sink) in group.iter_mut().zip(&mut sinks) {
+                one.poll(sink, 16);
+            }
+        }
+        assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 2]);
     }
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.

@@ -1,8 +1,9 @@
-//! Directory: members of a job that are started while it runs. Their numbers are given again.
+//! Directory: members of a job that are started while it runs, and those that have died. Their numbers are given again.
 //!
 //! ```text
 //!   directory   another version ─► for each number: another incarnation? ─► the session with the one before ends,
 //!                                                                            Sink::succeeded, a session is begun anew
+//!                                                   its process is lost? ─► without a connection that tells it: Sink::lost
 //! ```
 //!
 //! An *incarnation* is one process of those that have a number one after the other; it has a number of its own, which
@@ -11,6 +12,9 @@
 //!
 //! What a directory says must be there before anybody can hear of the member otherwise: whoever is told of a process by
 //! another looks here, and finds it.
+//!
+//! A member without a connection to one that dies has nothing that breaks. What the dead had handed over arrives all the same: a
+//! connection stays until its end was read.
 
 use crate::card::Card;
 
@@ -24,6 +28,9 @@ pub trait Directory: Send {
 
     /// Where it can be reached; `None` if nobody is there.
     fn card(&self, peer: u32) -> Option<Card>;
+
+    /// How the process that has a number was lost, for people; `None` if it was not, has left in order, or that is not told here.
+    fn loss(&self, peer: u32) -> Option<String>;
 }
 
 /// What is known of the incarnations of all members.
@@ -81,6 +88,11 @@ impl Incarnations {
             }
         }
         changed
+    }
+
+    /// How the process of a member was lost, as the directory knows it.
+    pub fn loss(&self, peer: u32) -> Option<String> {
+        self.directory.as_ref()?.loss(peer)
     }
 
     /// Where a member is that was started later.

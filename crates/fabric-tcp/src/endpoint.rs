@@ -78,7 +78,7 @@ impl<N: Network> Tcp<N> {
     ) -> Result<Self> {
         let bell = Arc::new(bell);
         let (me, count, is_announced) = (config.me, config.peers, config.sleeps_announced);
-        let connector = Connector::new(
+        let mut connector = Connector::new(
             network,
             bell.clone(),
             (config, host),
@@ -87,10 +87,12 @@ impl<N: Network> Tcp<N> {
             directory,
         )
         .map_err(|error| system("a listening socket cannot be watched", error))?;
+        let mut peers = Peers::new(count, bell.clone());
+        connector.hear_losses(&mut peers);
         Ok(Self {
             me,
             connector,
-            peers: Peers::new(count, bell.clone()),
+            peers,
             watching: Watching::new(is_announced),
             portal: Portal::default(),
             signals: SignalTable::default(),

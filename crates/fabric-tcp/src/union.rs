@@ -62,8 +62,10 @@ impl LocalRanks {
         Self { local, ranks: here }
     }
 
+    /// The number that a member of the job has in the fabric of the host; `None`: it is not here.
     #[inline]
-    fn local(&self, peer: Peer) -> Option<Peer> {
+    #[must_use]
+    pub fn local(&self, peer: Peer) -> Option<Peer> {
         self.local.get(peer.index()).copied().flatten().map(Peer)
     }
 

@@ -23,8 +23,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::Fabric;
-use weft_fabric_shm::{Addresses, ProcessState, Shm};
-use weft_fabric_tcp::{Card, Config, Directory, Listen, LocalRanks, Opening, Remote, Tcp, Union};
+use weft_fabric_shm::{ProcessState, Shm};
+use weft_fabric_tcp::{Card, Config, Listen, LocalRanks, Opening, Remote, Tcp, Union};
 use weft_secure::Key;
 
 pub use self::network_choice::{NetworkChoice, POSSIBLE};
@@ -123,14 +123,14 @@ fn choose(launcher: &dyn Launcher) -> Result<Box<dyn Fabric>, String> {
     let offered = ofi::Offered::by(launcher, &wishes, &members)?;
     let beside = offered.as_ref().map(|offered| offered.card().to_string());
     let addresses = local.addresses();
-    let remote = network(
-        launcher,
-        &wishes,
-        &members,
-        addresses.clone(),
-        within,
-        beside,
-    )?;
+    let recorded = RecordedTcp {
+        addresses: addresses.clone(),
+        ends: (!within).then(|| {
+            let here = LocalRanks::new(members.count, members.here(launcher));
+            (local.sleep_elsewhere(), here)
+        }),
+    };
+    let remote = network(launcher, &wishes, &members, recorded, within, beside)?;
     match offered {
         None => together(launcher, local, remote, &members, within),
         Some(offered) => match offered.join(launcher, &members, within, (remote, addresses))? {
@@ -221,7 +221,7 @@ fn network(
     launcher: &dyn Launcher,
     wishes: &Wishes,
     members: &Members,
-    addresses: Addresses,
+    recorded: RecordedTcp,
     within: bool,
     beside: Option<String>,
 ) -> Result<Tcp, String> {
@@ -298,12 +298,8 @@ fn network(
         };
         cards.push(card);
     }
-    let directory: Option<Box<dyn Directory>> = match members.room {
-        0 => None,
-        _ => Some(Box::new(RecordedTcp(addresses))),
-    };
     opening
-        .join_growing(cards, directory)
+        .join_growing(cards, Some(Box::new(recorded)))
         .map_err(|error| error.to_string())
 }
 

@@ -70,11 +70,14 @@ fn ends_of_jobs() {
                 assert!(ended.err.contains(&format!("{said} on host n2")), "{of}");
             }
         }
-        // Rank 0 is missed as the others are.
-        let mut start = srun(&slurm, way, 1);
-        let ended = run(start.arg(program()).args(["unasked", "0"]), LIMIT);
-        assert!(is_bad_end(&ended), "{way}: {ended:?}");
-        assert!(ended.err.contains("rank 0 on host n1"), "{way}: {ended:?}");
+        // Rank 0 is missed as the others are; and whoever dies as soon as it can.
+        for (end, rank, host) in [("unasked", 0, "n1"), ("at_once", 1, "n2")] {
+            let mut start = srun(&slurm, way, 1);
+            let ended = run(start.arg(program()).args([end, &rank.to_string()]), LIMIT);
+            assert!(is_bad_end(&ended), "{way}: {end}: {ended:?}");
+            let named = format!("rank {rank} on host {host}");
+            assert!(ended.err.contains(&named), "{way}: {end}: {ended:?}");
+        }
     }
 }
 

@@ -239,7 +239,6 @@ impl Call {
 /// All of them, by number.
 pub struct Candidates<S> {
     all: Vec<Option<Candidate<S>>>,
-    count: usize,
     /// How many of them are expected.
     expected: usize,
     /// Which of those that are not goes when there are too many.
@@ -251,15 +250,9 @@ impl<S> Candidates<S> {
     pub fn new(eviction: EvictionPolicy) -> Self {
         Self {
             all: Vec::new(),
-            count: 0,
             expected: 0,
             eviction,
         }
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.count == 0
     }
 
     /// Whether one of them may become the connection to a peer.
@@ -331,7 +324,6 @@ impl<S> Candidates<S> {
     /// Takes one out.
     pub fn take(&mut self, number: u32) -> Option<Candidate<S>> {
         let found = self.all.get_mut(number as usize)?.take()?;
-        self.count -= 1;
         self.expected -= usize::from(found.call.peer.is_some());
         Some(found)
     }
@@ -339,7 +331,6 @@ impl<S> Candidates<S> {
     /// Puts one back that was taken out.
     pub fn put_back(&mut self, number: u32, candidate: Candidate<S>) {
         if let Some(empty) = self.all.get_mut(number as usize) {
-            self.count += 1;
             self.expected += usize::from(candidate.call.peer.is_some());
             let before = empty.replace(candidate);
             debug_assert!(before.is_none());

@@ -107,12 +107,6 @@ impl<N: Network> Handshakes<N> {
         self.identity.notice(peer)
     }
 
-    /// Whether there is nothing that time could change.
-    #[inline]
-    pub fn is_quiet(&self) -> bool {
-        self.candidates.is_empty() && self.listeners.rest_until().is_none()
-    }
-
     /// Calls a peer at one of its addresses; `text`: that address, for people.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Growth: members that are started later, one after the other under the same number. Whatever the network does, what
 //! is meant for one process reaches no other, and who has a number is told before anything of it arrives.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,6 +31,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 struct Known {
     version: u32,
     members: HashMap<u32, (u32, Card)>,
+    /// The processes that were killed, and told of.
+    lost: HashSet<(u32, u32)>,
 }
 
 #[derive(Clone, Default)]
@@ -50,6 +52,15 @@ impl Directory for Launcher {
         let known = self.0.lock().expect("one thread");
         known.members.get(&peer).map(|(_, card)| card.clone())
     }
+
+    fn loss(&self, peer: u32) -> Option<String> {
+        let process = (peer, self.incarnation(peer));
+        let known = self.0.lock().expect("one thread");
+        known
+            .lost
+            .contains(&process)
+            .then(|| "it was killed".into())
+    }
 }
 
 /// A process: its endpoint, and what it was told.
@@ -68,6 +79,8 @@ struct Told {
     /// The last message of each process.
     last: HashMap<(Peer, u32), u32>,
     succeeded: usize,
+    /// Processes that are lost.
+    lost: HashSet<(u32, u32)>,
 }
 
 impl Sink for Told {
@@ -81,7 +94,10 @@ impl Sink for Told {
         assert_eq!(last + 1, word(12), "from {from}");
     }
     fn transfer_completed(&mut self, _: Operation, _: Result<()>) {}
-    fn lost(&mut self, _: Peer, _: &str) {}
+    fn lost(&mut self, peer: Peer, _: &str) {
+        let known = self.incarnations.get(&peer).copied().unwrap_or(0);
+        assert!(self.lost.insert((peer.0, known)), "said twice of {peer}");
+    }
     fn signalled(&mut self, from: Peer, key: SyncKey) {
         let known = self.incarnations.get(&from).copied().unwrap_or(0);
         assert_eq!(key.0, u64::from(known), "a signal of another process");
@@ -180,6 +196,7 @@ impl Play {
                 incarnations: incarnations.collect(),
                 last: HashMap::new(),
                 succeeded: 0,
+                lost: HashSet::new(),
             },
         });
     }
@@ -206,7 +223,8 @@ impl Play {
     /// Ends a process, in order or as by SIGKILL.
     fn end(&mut self, index: usize) {
         let mut member = self.members.remove(index);
-        if self.random.random_range(0..2) == 0 {
+        let in_order = self.random.random_range(0..2) == 0;
+        if in_order {
             member.tcp.farewell();
             for _ in 0..20 {
                 self.pass();
@@ -214,6 +232,12 @@ impl Play {
             }
         }
         member.tcp.die();
+        // The launcher tells of half of those that were killed: others are missed by who has a connection.
+        if !in_order && self.random.random_range(0..2) == 0 {
+            let mut known = self.launcher.0.lock().expect("one thread");
+            known.lost.insert(member.told.me);
+            known.version += 1;
+        }
     }
 
     fn send(&mut self, from: usize, to: (u32, u32)) {
@@ -278,6 +302,16 @@ impl Play {
             self.pass();
             (0..self.members.len()).for_each(|index| self.look(index));
         }
+        let known = self.launcher.0.lock().expect("one thread");
+        for lost in &known.lost {
+            let (number, incarnation) = *lost;
+            let succeeded = known.members.get(&number).map(|(now, _)| *now) != Some(incarnation);
+            for member in self.members.iter().filter(|_| !succeeded) {
+                let is_told = member.told.lost.contains(lost);
+                assert!(is_told, "{:?} is not told of {lost:?}", member.told.me);
+            }
+        }
+        drop(known);
         let there: Vec<_> = self.members.iter().map(|one| one.told.me).collect();
         for ([from, to], count) in &self.sent {
             if let Some(receiver) = self.members.iter().find(|one| one.told.me == *to)

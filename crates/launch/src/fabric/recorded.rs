@@ -1,12 +1,13 @@
-//! Recorded: where those are who were started later, as the launcher has recorded it in the memory of the host.
+//! Recorded: where those are who were started later, and who has died, as the launcher has recorded it in the memory of the host.
 //!
 //! ```text
 //!   TCP              a job over TCP
 //!   TCP libfabric    a job over libfabric, which TCP tells of deaths; a space between the two
 //! ```
 
-use weft_fabric_shm::{Addresses, LONGEST_ADDRESS};
-use weft_fabric_tcp::Card as TcpCard;
+use weft_fabric::Peer;
+use weft_fabric_shm::{Addresses, LONGEST_ADDRESS, SleepElsewhere};
+use weft_fabric_tcp::{Card as TcpCard, LocalRanks};
 
 /// Between the two.
 const BETWEEN: char = ' ';
@@ -34,21 +35,33 @@ fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
     }
 }
 
-/// Where they are by TCP.
-pub(super) struct RecordedTcp(pub Addresses);
+/// Where they are by TCP, and who has died.
+pub(super) struct RecordedTcp {
+    pub addresses: Addresses,
+    /// The launcher tells of the ends of these in the memory of the host, and nothing else does; `None`: they talk through that
+    /// memory, and hear it there.
+    pub ends: Option<(SleepElsewhere, LocalRanks)>,
+}
 
 impl weft_fabric_tcp::Directory for RecordedTcp {
     fn version(&self) -> u32 {
-        self.0.changes()
+        let ends = self.ends.as_ref().map_or(0, |(place, _)| place.changes());
+        // Both only grow.
+        self.addresses.changes().wrapping_add(ends)
     }
 
     fn incarnation(&self, peer: u32) -> u32 {
-        self.0.incarnation(peer)
+        self.addresses.incarnation(peer)
     }
 
     fn card(&self, peer: u32) -> Option<TcpCard> {
-        let (_, address) = self.0.get(peer)?;
+        let (_, address) = self.addresses.get(peer)?;
         part(address, false)?.parse().ok()
+    }
+
+    fn loss(&self, peer: u32) -> Option<String> {
+        let (place, here) = self.ends.as_ref()?;
+        place.loss(here.local(Peer(peer))?)
     }
 }
 

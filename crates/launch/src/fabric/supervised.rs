@@ -1,8 +1,8 @@
 //! Supervised fabric: a network alone, with a bell that is rung by what stands in the memory of the host: inquiries of the launcher,
-//! and who is absent.
+//! who is absent, and that somebody has died, which the network [looks up](super::recorded) there.
 //!
 //! ```text
-//!   launcher ── inquiry, absence ──▶ memory ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
+//!   launcher ── inquiry, absence, end ──▶ memory ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
 //! ```
 //!
 //! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by a network alone
@@ -68,9 +68,9 @@ impl SupervisedBell {
             Arc::clone(&self.ended),
         );
         let watch = move || {
-            let mut heard = (0, Absences::default());
+            let mut heard = (0, Absences::default(), 0);
             place.attend(|| {
-                let told = (place.inquiry(), place.absences());
+                let told = (place.inquiry(), place.absences(), place.changes());
                 if told != heard {
                     heard = told;
                     bell.ring();

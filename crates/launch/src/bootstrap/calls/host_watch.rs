@@ -17,7 +17,7 @@
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
-use weft_sys::poll::PollFd;
+use weft_sys::poll::{self, PollFd};
 
 use super::CalledHosts;
 use super::caller::call_to_watch;
@@ -29,6 +29,8 @@ const GRACE: Duration = Duration::from_secs(1);
 const SILENCE: Duration = Duration::from_secs(10);
 /// How long a word may take to leave.
 const LEAVE: Duration = Duration::from_secs(1);
+/// How long rank 0 may take to answer that it watches.
+const ANSWER: Duration = Duration::from_secs(4);
 
 /// What is said on the link of a watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -75,8 +77,8 @@ impl HostWatch {
         }
     }
 
-    /// As the lowest rank of a host, this one: calls rank 0, so that each misses the other. Who cannot be called is missed by those alone
-    /// who talk to it.
+    /// As the lowest rank of a host, this one: calls rank 0, so that each misses the other, and waits until rank 0 does. Who cannot be
+    /// called is missed by those alone who talk to it.
     pub fn begin(&mut self, rank: u32) {
         if rank == 0 {
             return;
@@ -85,6 +87,20 @@ impl HostWatch {
             && let Ok(link) = call_to_watch(&self.hosts, rank, &*losses.place)
         {
             self.add(0, link, false);
+            self.await_answer(Instant::now() + ANSWER);
+        }
+    }
+
+    /// Until the one that was called answers, or is gone.
+    fn await_answer(&mut self, until: Instant) {
+        while self.watched.iter().any(|one| !one.counts) {
+            let now = Instant::now();
+            let left = until.saturating_duration_since(now);
+            let waited = poll::wait(&mut self.entries().collect::<Vec<_>>(), Some(left));
+            if !waited.is_ok_and(|ready| ready > 0) {
+                return;
+            }
+            self.watched.retain_mut(|one| one.stays(now));
         }
     }
 

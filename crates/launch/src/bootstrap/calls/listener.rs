@@ -9,7 +9,7 @@
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fmt, io};
@@ -60,7 +60,8 @@ pub struct CallListener {
 }
 
 impl CallListener {
-    /// Hears calls at this port, as the lowest rank of this host. With `losses` the hosts miss each other.
+    /// Hears calls at this port, as the lowest rank of this host. With `losses` the hosts miss each other from when this returns, if
+    /// rank 0 can be called.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
@@ -83,7 +84,11 @@ impl CallListener {
             agent: None,
             watch: HostWatch::new(hosts.clone(), losses),
         };
-        let thread = signal::spawn_without_signals("weft-calls", move || keeper.run())?;
+        let (begun, watch_begun) = mpsc::channel();
+        let thread = signal::spawn_without_signals("weft-calls", move || keeper.run(begun))?;
+        // Who dies before rank 0 has heard of it is missed by nobody. It ends when the other end is dropped: dialling and its answer
+        // have limits.
+        let _: Result<(), _> = watch_begun.recv();
         Ok(Self {
             end,
             thread: Some(thread),
@@ -159,8 +164,10 @@ struct Keeper<S> {
 }
 
 impl<S: Start> Keeper<S> {
-    fn run(mut self) {
+    /// `begun` is dropped once the watch has begun.
+    fn run(mut self, begun: mpsc::Sender<()>) {
         self.watch.begin(self.rank);
+        drop(begun);
         while let Ok(true) = self.turn() {}
         self.watch.part();
     }
@@ -232,9 +239,11 @@ impl<S: Start> Keeper<S> {
 
     /// Does what a caller asks; an error: it is gone.
     fn hear_caller(&mut self, caller: &mut Caller, reading: bool) -> Result<(), LinkError> {
-        if reading {
-            caller.link.fill()?;
-        }
+        // What was said before the end counts.
+        let filled = match reading {
+            true => caller.link.fill(),
+            false => Ok(()),
+        };
         while let Some(call) = caller.link.next()? {
             let answered = match call {
                 Call::Begin => self.begin(caller),
@@ -253,7 +262,7 @@ impl<S: Start> Keeper<S> {
                 caller.answer(&answered);
             }
         }
-        Ok(())
+        filled
     }
 
     /// `None`: it is answered later.

@@ -173,3 +173,24 @@ fn who_does_not_know_the_key_starts_nothing() {
     job.hosts.key = key;
     assert_eq!(job.call(), Ok(()));
 }
+
+/// A rank that dies as soon as it can is missed.
+#[test]
+fn who_hears_calls_is_watched_from_then_on() {
+    let job = Job::new();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    let asked = Arc::new(Mutex::new(false));
+    let (place, noted) = (job.places.get(&0).cloned(), Arc::clone(&asked));
+    let losses = Losses {
+        place: Box::new(move |_| {
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            *noted.lock().expect("no panic") = true;
+            place.clone()
+        }),
+        end_job: Box::new(|_| {}),
+    };
+    let start = Arc::clone(&job.launchers[1]);
+    let listener = CallListener::begin(port, &job.hosts, 2, start, Some(losses));
+    assert!(*asked.lock().expect("no panic"), "it was not awaited");
+    drop(listener);
+}

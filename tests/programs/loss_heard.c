@@ -1,0 +1,25 @@
+/* The last rank dies before anybody has sent it anything, and all others wait for a message of it: each is told of the loss. A barrier
+ * comes before, in which some ranks have talked to it and some have not. An argument says when it dies, in milliseconds. */
+#include "check.h"
+#include <signal.h>
+#include <time.h>
+
+int main(int argc, char **argv) {
+    int value, code, class = MPI_SUCCESS;
+    check_init(&argc, &argv);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (check_rank == check_size - 1) {
+        struct timespec pause = {0, atol(argv[1]) * 1000000};
+        nanosleep(&pause, NULL);
+        raise(SIGKILL);
+    }
+    code = MPI_Recv(&value, 1, MPI_INT, check_size - 1, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    CHECK(code != MPI_SUCCESS);
+    MPI_Error_class(code, &class);
+    /* MPIX_ERR_PROC_FAILED is another name for it. */
+    CHECK(class == MPI_ERR_PROC_ABORTED);
+    printf("rank %d has heard of it\n", check_rank);
+    MPI_Finalize();
+    return 0;
+}

@@ -4,6 +4,7 @@
 //! is duplicated or freed: a function of the program, or one of two predefined ones that are known by
 //! their numbers and never called. No lock is held while the program's functions run.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -87,18 +88,35 @@ impl Key {
     }
 }
 
-static KEYS: Mutex<Vec<Key>> = Mutex::new(Vec::new());
+/// The keys that may be used, by number. A number is given once only: an old one is no other key.
+struct Keys {
+    known: BTreeMap<c_int, Key>,
+    next: c_int,
+}
 
-fn keys() -> MutexGuard<'static, Vec<Key>> {
+static KEYS: Mutex<Keys> = Mutex::new(Keys {
+    known: BTreeMap::new(),
+    next: FIRST_KEY,
+});
+
+impl Keys {
+    /// Changes a key, which goes if it may not be used any more after that.
+    fn change(&mut self, number: c_int, change: impl FnOnce(&mut Key)) {
+        if let Some(key) = self.known.get_mut(&number) {
+            change(key);
+            if !key.is_usable() {
+                self.known.remove(&number);
+            }
+        }
+    }
+}
+
+fn keys() -> MutexGuard<'static, Keys> {
     KEYS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn place_of(key: c_int) -> Option<usize> {
-    usize::try_from(key.checked_sub(FIRST_KEY)?).ok()
-}
-
-fn key_of(key: c_int) -> Option<Key> {
-    keys().get(place_of(key)?).copied()
+fn key_of(number: c_int) -> Option<Key> {
+    keys().known.get(&number).copied()
 }
 
 fn create(
@@ -109,17 +127,25 @@ fn create(
     state: *mut c_void,
 ) -> Checked<()> {
     let mut keys = keys();
-    keys.push(Key {
+    let number = keys.next;
+    let Some(next) = number.checked_add(1) else {
+        return Err(Fault::new(
+            k::MPI_ERR_OTHER,
+            format!("{number} keys were created: there are no more numbers"),
+        ));
+    };
+    keys.next = next;
+    let key = Key {
         subject,
         copy,
         delete,
         extra_state: state.expose_provenance(),
         freed: false,
         uses: 0,
-    });
-    let key = FIRST_KEY + keys.len() as c_int - 1;
-    out.set(key);
-    made::note_key(subject.creator(), key);
+    };
+    keys.known.insert(number, key);
+    out.set(number);
+    made::note_key(subject.creator(), number);
     Ok(())
 }
 
@@ -144,7 +170,7 @@ fn bad_key(name: &'static str, key: c_int) -> Fault {
 /// A key for a kind of object, that may be used.
 fn usable_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> {
     key_of(key)
-        .filter(|found| found.is_usable() && found.subject == subject)
+        .filter(|found| found.subject == subject)
         .ok_or_else(|| bad_key(name, key))
 }
 
@@ -152,7 +178,7 @@ fn usable_key(subject: Subject, name: &'static str, key: c_int) -> Checked<Key> 
 fn attach(extras: &Extras, number: c_int, value: usize) {
     let before = extras.attributes().set(number, value);
     if before.is_none() {
-        count_uses(number, |uses| uses + 1);
+        keys().change(number, |key| key.uses += 1);
     }
 }
 
@@ -160,25 +186,14 @@ fn attach(extras: &Extras, number: c_int, value: usize) {
 fn detach(extras: &Extras, number: c_int) {
     let before = extras.attributes().remove(number);
     if before.is_some() {
-        count_uses(number, |uses| uses.saturating_sub(1));
-    }
-}
-
-fn count_uses(number: c_int, change: impl FnOnce(usize) -> usize) {
-    let Some(place) = place_of(number) else {
-        return;
-    };
-    if let Some(key) = keys().get_mut(place) {
-        key.uses = change(key.uses);
+        keys().change(number, |key| key.uses = key.uses.saturating_sub(1));
     }
 }
 
 fn free(subject: Subject, name: &'static str, mut key: InOut<c_int>) -> Checked<()> {
     usable_key(subject, name, key.get())?;
-    if let Some(place) = place_of(key.get()) {
-        keys()[place].freed = true;
-        made::forget_key(key.get());
-    }
+    keys().change(key.get(), |key| key.freed = true);
+    made::forget_key(key.get());
     key.set(k::MPI_KEYVAL_INVALID);
     Ok(())
 }
@@ -587,5 +602,32 @@ pub unsafe fn win_get_attr(
             attribute_val,
             flag,
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_there_until_it_is_freed_and_nobody_carries_it() {
+        let key = Key {
+            subject: Subject::Comm,
+            copy: c::Callback(0),
+            delete: c::Callback(0),
+            extra_state: 0,
+            freed: false,
+            uses: 0,
+        };
+        let mut keys = Keys {
+            known: BTreeMap::from([(1, key), (2, key)]),
+            next: 3,
+        };
+        keys.change(1, |key| key.uses += 1);
+        keys.change(1, |key| key.freed = true);
+        keys.change(2, |key| key.freed = true);
+        assert!(keys.known.keys().eq([&1]), "{:?}", keys.known);
+        keys.change(1, |key| key.uses -= 1);
+        assert!(keys.known.is_empty(), "{:?}", keys.known);
     }
 }

@@ -102,6 +102,25 @@ fn those_who_join_end_with_the_code_of_the_job() {
     assert!(nobody.2.contains("no job answers"), "{nobody:?}");
 }
 
+/// The last word of a host is that its ranks have ended: not that none of them sleeps any more.
+#[test]
+fn a_host_whose_ranks_end_first_waits_for_the_others() {
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let address = format!("{}:7000", network.address(0));
+    let rank = rank();
+    let words = ["-n", "2", "--universe", "2", "--listen", &address];
+    let mut running = job(&network, &[&words[..], &[&rank, "doze"]].concat()).start();
+    let token = token(&mut running);
+    let joined = [0, 1].map(|host| join(&network, host, &["--token", &token, &address]));
+    let head = running.end();
+    assert_eq!(head.code(), Some(0), "{head:?}");
+    for child in joined {
+        assert_eq!(ended(child), (Some(0), String::new(), String::new()));
+    }
+}
+
 #[test]
 fn a_host_that_is_cut_off_is_lost_and_one_that_comes_back_is_not() {
     let Some(network) = Network::new(2) else {

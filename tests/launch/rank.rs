@@ -9,6 +9,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use rand::Rng;
+use weft_fabric::Fabric as _;
 use weft_fabric_shm::{ProcessState, Shm};
 use weft_launch::bootstrap::{self, Launcher};
 
@@ -153,6 +154,15 @@ fn main() {
             println!("waiting");
             sleep(LONG);
         }
+        // Sleeps as in a call of MPI and ends, but for rank 0, which stays for a while.
+        "doze" if rank > 0 => {
+            if let Some(fabric) = &joined.1 {
+                let bell = fabric.bell();
+                let ticket = bell.prepare();
+                bell.wait(ticket, Some(Duration::from_millis(600)));
+            }
+        }
+        "doze" => sleep(Duration::from_millis(1200)),
         "spin" => {
             println!("spinning");
             loop {

@@ -80,6 +80,8 @@ struct Agent {
     rest: Option<Rest>,
     /// The last inquiry: its number among the ranks here, and that of the head.
     inquiry: (u32, u32),
+    /// That all ranks have ended was said, which is the last word.
+    is_over: bool,
 }
 
 /// Attends to the ranks that the head assigns, until the job is over. `liveness` closes when our guard is
@@ -143,6 +145,7 @@ pub fn run(
         later: LaterStart::new(&assignment, own.clone()),
         rest: assignment.watched.then(|| Rest::new(Instant::now())),
         inquiry: (0, 0),
+        is_over: false,
     };
     agent.start(assignment, own);
     let exit = agent.attend();
@@ -191,8 +194,11 @@ fn prepare(assignment: &Assignment, adopted: Option<AdoptedHost>) -> io::Result<
 }
 
 impl Agent {
+    /// Says it, unless all was said: that nobody sleeps any more then, or what the time is, the head does not expect.
     fn say(&mut self, message: &FromAgent) {
-        self.supervision.link.say(message);
+        if !self.is_over {
+            self.supervision.link.say(message);
+        }
     }
 
     /// Starts all ranks of this host; tells if one cannot be.
@@ -499,6 +505,7 @@ impl Agent {
         self.input.close();
         self.tell_profiles();
         self.say(&FromAgent::Ended { clean });
+        self.is_over = true;
         // The others may run on for long: until the head says that the job is over, or is gone.
         loop {
             match self.turn() {

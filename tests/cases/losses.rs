@@ -129,3 +129,17 @@ fn who_never_talked_to_a_rank_hears_of_its_loss() {
         }
     }
 }
+
+/// The kernel ends a connection on which nothing is taken for so long; who computes is there all the same.
+#[test]
+fn who_computes_in_the_middle_of_a_message_is_not_lost() {
+    let program = build("tests/programs/computes_long.c", &[]);
+    for more in [&[][..], &["--encrypt"]] {
+        let mut command = tool("mpiexec");
+        command.args(["--fabric=tcp", "--timeout=60", "-n", "2"]);
+        command.args(more).env("WEFT_PATIENCE", "1");
+        let ended = run(command.arg(&program).arg("4"), Duration::from_secs(70));
+        ended.expect_success();
+        assert!(ended.out.contains("ok with 2 ranks"), "{ended:?}");
+    }
+}

@@ -23,7 +23,7 @@ use weft_sys::clock;
 use weft_sys::socket::{self, NotAccepted, SendSlice};
 
 use crate::bell::NetworkBell;
-use crate::sockets::{fit, prepare, stream};
+use crate::sockets::{broken, fit, prepare, stream};
 
 /// One end of a connection: bytes in order, both ways, until it breaks. Nothing here waits.
 pub trait Stream: Send {
@@ -161,12 +161,12 @@ pub struct Kernel;
 impl Stream for OwnedFd {
     #[inline]
     fn send(&self, parts: &[SendSlice<'_>]) -> io::Result<Option<usize>> {
-        socket::send(self, parts)
+        socket::send(self, parts).map_err(|error| broken(self, error))
     }
 
     #[inline]
     fn receive(&self, lent: Region, rest: &mut [u8]) -> io::Result<Option<usize>> {
-        socket::receive(self, lent, rest)
+        socket::receive(self, lent, rest).map_err(|error| broken(self, error))
     }
 
     fn unacknowledged(&self) -> io::Result<usize> {

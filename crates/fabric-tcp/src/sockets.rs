@@ -66,6 +66,20 @@ pub(crate) fn fit(socket: &OwnedFd) {
     }
 }
 
+/// What a connection has come to. The kernel ends it after the set time also if the other host answers, and has no room for more because
+/// the process there takes nothing: it computes, perhaps. That is no silence, and the peer is called anew, which its kernel
+/// answers at once if it is there.
+#[cold]
+pub(crate) fn broken(socket: &OwnedFd, error: std::io::Error) -> std::io::Error {
+    match is_silence(&error) && socket::seems_answered(socket).unwrap_or(false) {
+        true => std::io::Error::new(
+            std::io::ErrorKind::ConnectionAborted,
+            "the process at the other end has taken nothing for long",
+        ),
+        false => error,
+    }
+}
+
 /// Whether an error of a connection means that the other host was silent for the set time: then the
 /// kernel says so, or names what it last heard of the path.
 pub(crate) fn is_silence(error: &std::io::Error) -> bool {
@@ -76,7 +90,34 @@ pub(crate) fn is_silence(error: &std::io::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use weft_sys::socket::SendSlice;
+
     use super::*;
+    use crate::network::Stream as _;
+
+    /// The kernel's time for what is not taken is over, and the other side is there.
+    #[test]
+    fn who_takes_nothing_is_not_silent() {
+        let patience = Duration::from_secs(1);
+        let (listener, address) = listen([127, 0, 0, 1].into(), patience).expect("loopback");
+        let mut there = std::net::TcpStream::connect(address).expect("it listens");
+        let here = rustix::net::accept(&listener).expect("somebody has called");
+        let bytes = vec![7; 1 << 16];
+        let mut sent = 0;
+        let error = loop {
+            match here.send(&[SendSlice::Bytes(&bytes)]) {
+                Ok(Some(count)) => sent += count,
+                Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionAborted);
+        assert!(!is_silence(&error), "{error}");
+        let mut received = vec![0; sent];
+        assert!(there.read(&mut received).is_ok_and(|count| count > 0));
+    }
 
     #[test]
     fn who_is_accepted_has_what_a_connection_needs() {

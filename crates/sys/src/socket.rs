@@ -213,15 +213,10 @@ pub fn limit_unsent(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// The shortest time in which the other side has acknowledged anything so far, on the path as it is.
-///
-/// # Errors
-/// If this is no TCP socket, or the kernel does not say (before Linux 4.6).
-pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
-    /// Of `struct tcp_info` in `linux/tcp.h`: where `tcpi_min_rtt` stands, in microseconds.
-    const PLACE: usize = 148;
-    let mut information = [0u8; PLACE + size_of::<u32>()];
-    let mut length = information.len() as libc::socklen_t;
+/// What the kernel says of a TCP connection: the beginning of `struct tcp_info` in `linux/tcp.h`, and how much of it there is.
+fn information<const BYTES: usize>(socket: &impl AsFd) -> io::Result<([u8; BYTES], usize)> {
+    let mut information = [0u8; BYTES];
+    let mut length = BYTES as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes, and says how many.
     let result = unsafe {
         libc::getsockopt(
@@ -232,16 +227,40 @@ pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
             &raw mut length,
         )
     };
-    if result != 0 {
-        return Err(failed("getsockopt", "ask about a TCP connection"));
+    match result {
+        0 => Ok((information, length as usize)),
+        _ => Err(failed("getsockopt", "ask about a TCP connection")),
     }
-    match information.get(PLACE..length as usize) {
+}
+
+/// The shortest time in which the other side has acknowledged anything so far, on the path as it is.
+///
+/// # Errors
+/// If this is no TCP socket, or the kernel does not say (before Linux 4.6).
+pub fn round_trip(socket: &impl AsFd) -> io::Result<Duration> {
+    /// Where `tcpi_min_rtt` stands, in microseconds.
+    const PLACE: usize = 148;
+    let (information, length) = information::<{ PLACE + size_of::<u32>() }>(socket)?;
+    match information.get(PLACE..length) {
         Some(&[a, b, c, d]) => {
             let microseconds = u32::from_ne_bytes([a, b, c, d]);
             Ok(Duration::from_micros(u64::from(microseconds)))
         }
         _ => Err(io::ErrorKind::Unsupported.into()),
     }
+}
+
+/// Whether nothing says that the other host is gone: nothing was sent again, and no two probes are without an answer. (One may be: it
+/// has just been sent, or the other kernel does not answer so often.) To be asked also after the connection has ended: one to a process
+/// that takes nothing ends like one to a host that is gone, by `TCP_USER_TIMEOUT`, though its kernel says again and again that there is
+/// no room.
+///
+/// # Errors
+/// If this is no TCP socket.
+pub fn seems_answered(socket: &impl AsFd) -> io::Result<bool> {
+    // `tcpi_retransmits`, `tcpi_probes`.
+    let ([_, _, again, probes], _) = information::<4>(socket)?;
+    Ok(again == 0 && probes <= 1)
 }
 
 #[cfg(test)]

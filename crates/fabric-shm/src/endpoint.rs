@@ -15,9 +15,9 @@ use std::time::Duration;
 
 use weft_atomic::FenceMode;
 use weft_fabric::{
-    Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
-    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
-    SyncKey, Token, Traffic, Uses, no_such_channel,
+    Bell, Fabric, FabricError, Fill, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region,
+    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink,
+    SlotWriter, SyncKey, Token, Traffic, Uses, no_such_channel,
 };
 use weft_sys::{Availability, MemoryNode, clock, membarrier};
 
@@ -268,6 +268,23 @@ impl Fabric for Shm {
         let data = SharedBytes::of(data);
         self.outbound
             .post(&self.members, to, PacketKind::Message, head, data)
+    }
+
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        if length > self.limits.data {
+            let limit = self.limits.data;
+            return Some(Err(FabricError::TooLong { length, limit }));
+        }
+        let posted = self
+            .outbound
+            .post_filled(&self.members, to, head, length, fill);
+        Some(posted)
     }
 
     #[inline]

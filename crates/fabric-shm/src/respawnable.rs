@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use weft_fabric::{
-    Fabric, FabricError, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
-    SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
+    Fabric, FabricError, Fill, Head, Next, Operation, Peer, Posted, Region, Result, Rights,
+    SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -200,6 +200,18 @@ impl Fabric for RespawnableEndpoint {
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         let sent = self.inner.try_send(self.slot(to), head, data);
         sent.map_err(|error| self.named(error, to))
+    }
+
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        let slot = self.slot(to);
+        let sent = self.inner.try_send_filled(slot, head, length, fill)?;
+        Some(sent.map_err(|error| self.named(error, to)))
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {

@@ -33,8 +33,8 @@ mod watcher;
 use std::sync::Arc;
 
 use weft_fabric::{
-    Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
-    SharedKey, SharedMemory, Sink, SyncKey, Token, Traffic, Uses,
+    Bell, Fabric, FabricError, Fill, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedKey, SharedMemory, Sink, SyncKey, Token, Traffic, Uses,
 };
 
 use self::bridges::Bridges;
@@ -96,6 +96,17 @@ impl Fabric for Abroad {
         }
         self.bridges
             .post(to, |tcp, to, _| tcp.try_send(to, head, data))
+    }
+
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        let is_own = self.bridges.is_own(to);
+        is_own.then(|| self.own.try_send_filled(to, head, length, fill))?
     }
 
     #[inline]

@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::{
-    Absences, Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region,
+    Absences, Bell, Fabric, FabricError, Fill, Head, Limits, Next, Operation, Peer, Posted, Region,
     Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket,
     Token, Traffic, Uses, forward_bell,
 };
@@ -237,6 +237,24 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
                 .map_err(|error| self.ranks.error(error)),
             None => self.remote.try_send(to, head, data),
         }
+    }
+
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        let Some(local) = self.ranks.local(to) else {
+            return self.remote.try_send_filled(to, head, length, fill);
+        };
+        if length > self.limits.data {
+            let limit = self.limits.data;
+            return Some(Err(FabricError::TooLong { length, limit }));
+        }
+        let sent = self.local.try_send_filled(local, head, length, fill)?;
+        Some(sent.map_err(|error| self.ranks.error(error)))
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {

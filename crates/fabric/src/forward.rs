@@ -68,6 +68,17 @@ macro_rules! forward_fabric {
             $to.try_send(to, head, data)
         }
     };
+    ($this:ident => $to:expr; try_send_filled) => {
+        fn try_send_filled(
+            &mut $this,
+            to: $crate::Peer,
+            head: &$crate::Head,
+            length: usize,
+            fill: &mut $crate::Fill<'_>,
+        ) -> ::core::option::Option<$crate::Result<$crate::Posted>> {
+            $to.try_send_filled(to, head, length, fill)
+        }
+    };
     ($this:ident => $to:expr; inject) => {
         fn inject(&mut $this, to: $crate::Peer, head: &$crate::Head, data: &[u8]) -> bool {
             $to.inject(to, head, data)

@@ -287,6 +287,9 @@ pub struct Load {
     pub cores: u32,
 }
 
+/// Gives the data of a message: all of the given bytes, the first of which is the one at this position of the data.
+pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
+
 /// Receives what [`Fabric::poll`] finds.
 pub trait Sink {
     /// A message. `head` is a copy, `data` a view that ends with the call and whose bytes may be
@@ -330,6 +333,22 @@ pub trait Fabric: Send {
     /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
     /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
+
+    /// Mailbox: as [`try_send`](Self::try_send), of `length` bytes that `fill` gives, part by part and in order, where the
+    /// fabric wants them: so data with gaps are packed as they leave. It is asked for all of them if the message leaves, and for
+    /// none otherwise.
+    ///
+    /// `None`, without effect: this fabric takes data in one piece only.
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        let _ = (to, head, length, fill);
+        None
+    }
 
     /// Mailbox: the sender's ends of lanes, by peer, for who has this endpoint: a short message that he
     /// [writes](SlotWriter::write) there himself is as if it were [injected](Self::inject), without a call through this

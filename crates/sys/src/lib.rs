@@ -73,6 +73,7 @@ pub mod slots;
 pub mod socket;
 pub mod span;
 pub mod standard;
+pub mod streamed;
 pub mod symbols;
 pub mod tap;
 pub mod topology;

@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, shares, syncs};
 use weft_fabric::{
-    Fabric, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, SharedKey,
-    SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
+    Fabric, Fill, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
+    SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
 };
 
 use super::group;
@@ -22,6 +22,8 @@ enum Breach {
     ChangesTheHead,
     CutsLongMessages,
     RefusesWithEffect,
+    FillsBeforeItRefuses,
+    LeavesOutAPart,
     AcceptsTooLong,
     IgnoresTheBudget,
     NobodyIsAStranger,
@@ -126,6 +128,30 @@ impl Fabric for Broken {
             }
         }
         Ok(posted)
+    }
+
+    fn try_send_filled(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        length: usize,
+        fill: &mut Fill<'_>,
+    ) -> Option<Result<Posted>> {
+        if length > self.limits().data || to.0 >= self.peers() {
+            return None;
+        }
+        self.sends += 1;
+        if self.is(Breach::FillsBeforeItRefuses) && self.every(7) {
+            fill(0, &mut vec![0; length]);
+            return Some(Ok(Posted::Retry));
+        }
+        let whole = self.inner.try_send_filled(to, head, length, fill);
+        if whole.is_some() || !self.is(Breach::LeavesOutAPart) {
+            return whole;
+        }
+        let mut data = vec![0; length];
+        fill(0, &mut data[..length.min(4095)]);
+        Some(self.inner.try_send(to, head, &data))
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
@@ -313,7 +339,7 @@ fn finds(property: Property, breach: Breach) -> bool {
 type Property = fn(&dyn Stage);
 
 /// Which property is for which breach.
-const FOR: [(Property, Breach); 24] = [
+const FOR: [(Property, Breach); 26] = [
     (
         mailboxes::messages_of_one_sender_keep_their_order,
         Breach::Doubles,
@@ -338,6 +364,14 @@ const FOR: [(Property, Breach); 24] = [
     (
         mailboxes::injected_messages_are_like_others,
         Breach::RefusesWithEffect,
+    ),
+    (
+        mailboxes::filled_messages_are_like_others,
+        Breach::FillsBeforeItRefuses,
+    ),
+    (
+        mailboxes::filled_messages_are_like_others,
+        Breach::LeavesOutAPart,
     ),
     (
         mailboxes::a_message_beyond_the_limit_is_refused,

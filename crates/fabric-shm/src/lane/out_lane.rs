@@ -4,9 +4,10 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use weft_atomic::{AtomicU64, Ordering};
-use weft_fabric::{Head, SharedBytes};
+use weft_fabric::{Fill, Head, SharedBytes};
 use weft_sys::slots::{Reader, SlotWriter};
 use weft_sys::span::{copy_if_short, copy_short};
+use weft_sys::streamed::StreamedStores;
 
 use super::{BULK, DATA_AT, KIND_SHIFT, LaneMemory, PacketKind, atomics};
 use crate::layout::{Control, INLINE, LaneSlot};
@@ -162,24 +163,77 @@ impl OutLane {
     /// The same for data that need the bulk area.
     #[inline(never)]
     fn push_long(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
-        let Some(NextSlot(slot)) = self.next_slot() else {
+        let Some((slot, offset)) = self.next_span(data.len()) else {
             return false;
         };
-        let Some(offset) = self.reserve(data.len() as u32) else {
-            return false;
-        };
-        // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone; whoever made the
-        // `SharedBytes` promised that the source is readable.
-        unsafe {
-            std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
+        let mut stores = StreamedStores::of(data.len());
+        // SAFETY: `next_span` gave `data.len()` bytes of the bulk area to this message alone, which is published after the stores
+        // have ended; whoever made the `SharedBytes` promised that the source is readable.
+        unsafe { stores.copy(data.as_ptr(), self.memory.bulk(offset), data.len()) };
+        drop(stores);
+        self.publish_span(slot, offset, kind, data.len(), head);
+        true
+    }
+
+    /// Puts a message of `length` bytes into the lane, which `fill` writes to `stage`, part by part, from where they go on; false, and
+    /// no effect, if there is no room. The parts stay in the first-level cache meanwhile.
+    pub fn push_filled(
+        &mut self,
+        head: &Head,
+        length: usize,
+        stage: &mut [u8],
+        fill: &mut Fill<'_>,
+    ) -> bool {
+        if length <= INLINE {
+            // What is refused is not asked for.
+            return self.next_slot().is_some() && {
+                let data = &mut stage[..length];
+                fill(0, data);
+                self.push_short(PacketKind::Message, head, SharedBytes::of(data))
+            };
         }
+        let Some((slot, offset)) = self.next_span(length) else {
+            return false;
+        };
+        let into = self.memory.bulk(offset);
+        let mut stores = StreamedStores::of(length);
+        let mut position = 0;
+        while position < length {
+            let most = stage.len().min(length - position);
+            let part = &mut stage[..most];
+            fill(position, part);
+            // SAFETY: `next_span` gave `length` bytes of the bulk area to this message alone, of which these are a part; it is
+            // published after the stores have ended.
+            unsafe { stores.copy(part.as_ptr(), into.add(position), part.len()) };
+            position += part.len();
+        }
+        drop(stores);
+        self.publish_span(slot, offset, PacketKind::Message, length, head);
+        true
+    }
+
+    /// The slot of the next packet, and so many bytes of the bulk area for it, if there is room.
+    fn next_span(&mut self, length: usize) -> Option<(*mut LaneSlot, u32)> {
+        let NextSlot(slot) = self.next_slot()?;
+        Some((slot, self.reserve(length as u32)?))
+    }
+
+    /// Shows the receiver the packet in the next slot, whose data are in the bulk area.
+    #[inline]
+    fn publish_span(
+        &mut self,
+        slot: *mut LaneSlot,
+        offset: u32,
+        kind: PacketKind,
+        length: usize,
+        head: &Head,
+    ) {
         let span = u64::from(offset) | u64::from(self.bulk_sent) << 32;
         // SAFETY: eight aligned bytes (40 = 5 · 8) of the data of a slot of ours, as in `push_short`.
         unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
             .store(span, Ordering::Relaxed);
-        let bits = (kind as u32) << KIND_SHIFT | data.len() as u32 | BULK;
+        let bits = (kind as u32) << KIND_SHIFT | length as u32 | BULK;
         self.publish(slot, bits, head);
-        true
     }
 
     /// The slot of the next packet, if there is room as far as is known.

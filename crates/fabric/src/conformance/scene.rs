@@ -156,6 +156,32 @@ impl Scene {
         self.endpoints[from].inject(peer(to), &head, &message_data(from, number, length))
     }
 
+    /// One try to send message `number` as it is filled, or as any other where the fabric takes data in one piece only.
+    ///
+    /// # Panics
+    /// On an error, and unless all of the data are asked for in order if the message leaves, and nothing if it is refused.
+    pub fn send_filled(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
+        let (head, data) = (numbered(from, number), message_data(from, number, length));
+        let mut asked = 0;
+        let mut fill = |position: usize, into: &mut [u8]| {
+            assert_eq!(position, asked, "the parts follow each other");
+            asked += into.len();
+            into.copy_from_slice(&data[position..asked]);
+        };
+        let endpoint = &mut self.endpoints[from];
+        match endpoint.try_send_filled(peer(to), &head, length, &mut fill) {
+            Some(answer) => {
+                let has_left = sent(answer);
+                assert_eq!(asked, if has_left { length } else { 0 });
+                has_left
+            }
+            None => {
+                assert_eq!(asked, 0, "it has no effect");
+                sent(endpoint.try_send(peer(to), &head, &data))
+            }
+        }
+    }
+
     /// One try to write message `number` to its lane.
     pub fn write(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
         write(&mut *self.endpoints[from], to, number, length)

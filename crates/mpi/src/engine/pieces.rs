@@ -12,15 +12,15 @@
 //! They wait in the outbox as any message does, so what is sent to the same peer later waits behind them.
 //! Invariant: the first `position` bytes have left, `packed` is empty or what comes next.
 
-use weft_fabric::{Fabric, Peer, Posted, Token};
+use weft_fabric::{Fabric, Head, Peer, Posted, Token};
 
 use super::Engine;
 use super::envelope::Envelope;
 use super::outbox::{Load, Waiting};
 use super::request_id::RequestId;
-use crate::buffer::{self, Buffer};
+use crate::buffer::{self, Buffer, TypedBuffer};
 
-/// Bytes of one piece at most: what is packed stays in the first-level cache until it has left.
+/// Bytes of one piece at most: where a fabric takes data in one piece only, they stay in the first-level cache until they have left.
 const PIECE: usize = 16 << 10;
 /// Pieces that leave before others get their turn.
 const TURN: usize = 16;
@@ -71,10 +71,8 @@ impl Pieces {
                     fabric.try_send(to, &head, buffer::bytes_of(&part))
                 }
                 Buffer::Typed(typed) => {
-                    if self.packed.is_empty() {
-                        typed.append_part(self.position, length, &mut self.packed);
-                    }
-                    fabric.try_send(to, &head, &self.packed)
+                    let part = (self.position, length);
+                    send_packed(fabric, to, &head, (typed, part), &mut self.packed)
                 }
             };
             match posted {
@@ -88,6 +86,28 @@ impl Pieces {
         let done = self.position == all;
         (true, Ok(if done { Posted::Done } else { Posted::Retry }))
     }
+}
+
+/// Sends a part of elements as one message: which byte of their data is its first, and how many. They are packed as they leave if
+/// the fabric can do so, and else into `packed` before, which is empty or has what was packed and then refused.
+pub(super) fn send_packed(
+    fabric: &mut dyn Fabric,
+    to: Peer,
+    head: &Head,
+    (elements, (first, length)): (&TypedBuffer, (usize, usize)),
+    packed: &mut Vec<u8>,
+) -> weft_fabric::Result<Posted> {
+    if packed.is_empty() {
+        let mut fill = |position: usize, into: &mut [u8]| {
+            let filled = elements.pack_part(first + position, into);
+            debug_assert_eq!(filled, into.len());
+        };
+        if let Some(posted) = fabric.try_send_filled(to, head, length, &mut fill) {
+            return posted;
+        }
+        elements.append_part(first, length, packed);
+    }
+    fabric.try_send(to, head, packed)
 }
 
 impl Engine {

@@ -10,6 +10,7 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::misfit::{does_not_fit, truncated};
 use super::outbox::{Load, Waiting};
+use super::pieces::send_packed;
 use super::protocol::{Protocol, SendMode};
 use super::request::Work;
 use super::request_id::RequestId;
@@ -85,8 +86,8 @@ impl Engine {
                 }
                 Buffer::Typed(typed) => {
                     self.scratch.clear();
-                    typed.append_to(&mut self.scratch);
-                    self.fabric.try_send(to, &head, &self.scratch)?
+                    let all = (typed, (0, size));
+                    send_packed(&mut *self.fabric, to, &head, all, &mut self.scratch)?
                 }
             };
             if posted != Posted::Retry {

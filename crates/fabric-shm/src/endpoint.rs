@@ -10,14 +10,15 @@
 //! A look that finds nothing reads what [`InboundLanes::take_short`] reads, and the abort and change words of the
 //! header: all of it in the reader's cache until somebody writes.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use weft_atomic::FenceMode;
 use weft_fabric::{
-    Bell, Fabric, FabricError, Fill, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region,
-    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink,
-    SlotWriter, SyncKey, Token, Traffic, Uses, no_such_channel,
+    Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
+    Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
+    Source, SyncKey, Token, Traffic, Uses, no_such_channel,
 };
 use weft_sys::{Availability, MemoryNode, clock, membarrier};
 
@@ -270,20 +271,20 @@ impl Fabric for Shm {
             .post(&self.members, to, PacketKind::Message, head, data)
     }
 
-    fn try_send_filled(
+    fn try_send_part(
         &mut self,
         to: Peer,
         head: &Head,
-        length: usize,
-        fill: &mut Fill<'_>,
+        source: &mut dyn Source,
+        part: Range<usize>,
     ) -> Option<Result<Posted>> {
-        if length > self.limits.data {
-            let limit = self.limits.data;
+        if part.len() > self.limits.data {
+            let (length, limit) = (part.len(), self.limits.data);
             return Some(Err(FabricError::TooLong { length, limit }));
         }
         let posted = self
             .outbound
-            .post_filled(&self.members, to, head, length, fill);
+            .post_part(&self.members, to, head, source, part);
         Some(posted)
     }
 

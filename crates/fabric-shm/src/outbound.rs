@@ -9,10 +9,11 @@
 //! Everything that is rare stands in `#[cold]` functions. Why nothing is overlooked, and which fences are needed,
 //! stands in `poll_set.rs`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{Fill, Head, Peer, Posted, Result, SharedBytes, SlotWriter};
+use weft_fabric::{Head, Peer, Posted, Result, SharedBytes, SlotWriter, Source};
 use weft_sys::span::SHORT;
 
 use crate::bell::ShmBell;
@@ -85,7 +86,7 @@ pub(crate) struct OutboundLanes {
     /// Bytes of data that a message may have.
     limit: usize,
     lanes: Vec<Outbound>,
-    /// Where data are put together on their way into a lane: [`OutLane::push_filled`].
+    /// Where data are put together on their way into a lane: [`OutLane::push_part`].
     stage: Box<[u8; STAGE]>,
     writers: Arc<[SlotWriter]>,
 }
@@ -136,17 +137,17 @@ impl OutboundLanes {
         Ok(Posted::Done)
     }
 
-    /// Sends one message whose data, of at most as many bytes, `fill` gives: as [`post`](Self::post).
+    /// Sends one message of a part of some data, of at most as many bytes: as [`post`](Self::post).
     ///
     /// # Errors
     /// As of [`post`](Self::post).
-    pub fn post_filled(
+    pub fn post_part(
         &mut self,
         members: &JobMembership,
         to: Peer,
         head: &Head,
-        length: usize,
-        fill: &mut Fill<'_>,
+        source: &mut dyn Source,
+        part: Range<usize>,
     ) -> Result<Posted> {
         let outbound = match self.lanes.get_mut(to.index()) {
             Some(outbound) if !outbound.closed => outbound,
@@ -156,7 +157,7 @@ impl OutboundLanes {
             }
         };
         let stage = &mut self.stage[..];
-        if !outbound.lane.push_filled(head, length, stage, fill) {
+        if !outbound.lane.push_part(head, source, part, stage) {
             return members.lane_is_full(to);
         }
         self.tell(to);

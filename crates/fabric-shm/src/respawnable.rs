@@ -5,11 +5,12 @@
 //! the new one is heard of, always: a message of an incarnation that was not known before says that the one before it
 //! is gone.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_fabric::{
-    Fabric, FabricError, Fill, Head, Next, Operation, Peer, Posted, Region, Result, Rights,
-    SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
+    Fabric, FabricError, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
+    SharedKey, SharedMemory, Sink, Source, SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -202,15 +203,15 @@ impl Fabric for RespawnableEndpoint {
         sent.map_err(|error| self.named(error, to))
     }
 
-    fn try_send_filled(
+    fn try_send_part(
         &mut self,
         to: Peer,
         head: &Head,
-        length: usize,
-        fill: &mut Fill<'_>,
+        source: &mut dyn Source,
+        part: Range<usize>,
     ) -> Option<Result<Posted>> {
         let slot = self.slot(to);
-        let sent = self.inner.try_send_filled(slot, head, length, fill)?;
+        let sent = self.inner.try_send_part(slot, head, source, part)?;
         Some(sent.map_err(|error| self.named(error, to)))
     }
 

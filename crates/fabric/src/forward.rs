@@ -68,15 +68,15 @@ macro_rules! forward_fabric {
             $to.try_send(to, head, data)
         }
     };
-    ($this:ident => $to:expr; try_send_filled) => {
-        fn try_send_filled(
+    ($this:ident => $to:expr; try_send_part) => {
+        fn try_send_part(
             &mut $this,
             to: $crate::Peer,
             head: &$crate::Head,
-            length: usize,
-            fill: &mut $crate::Fill<'_>,
+            source: &mut dyn $crate::Source,
+            part: ::core::ops::Range<usize>,
         ) -> ::core::option::Option<$crate::Result<$crate::Posted>> {
-            $to.try_send_filled(to, head, length, fill)
+            $to.try_send_part(to, head, source, part)
         }
     };
     ($this:ident => $to:expr; inject) => {

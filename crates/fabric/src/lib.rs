@@ -48,6 +48,7 @@ pub mod traffic;
 pub mod waiting;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,8 +288,13 @@ pub struct Load {
     pub cores: u32,
 }
 
-/// Gives the data of a message: all of the given bytes, the first of which is the one at this position of the data.
-pub type Fill<'a> = dyn FnMut(usize, &mut [u8]) + 'a;
+/// Data that leave as one message or several, wherever they lie.
+pub trait Source {
+    /// How many bytes there are, also if a message carries but a part of them.
+    fn bytes(&self) -> usize;
+    /// Sets all of `into`, which begins at this position of the data.
+    fn read(&mut self, position: usize, into: &mut [u8]);
+}
 
 /// Receives what [`Fabric::poll`] finds.
 pub trait Sink {
@@ -334,19 +340,18 @@ pub trait Fabric: Send {
     /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
 
-    /// Mailbox: as [`try_send`](Self::try_send), of `length` bytes that `fill` gives, part by part and in order, where the
-    /// fabric wants them: so data with gaps are packed as they leave. It is asked for all of them if the message leaves, and for
-    /// none otherwise.
+    /// Mailbox: as [`try_send`](Self::try_send), of a part of some data, which the fabric asks for piece by piece and in order: so
+    /// what has gaps is packed as it leaves. All of the part is asked for if the message leaves, and nothing otherwise.
     ///
-    /// `None`, without effect: this fabric takes data in one piece only.
-    fn try_send_filled(
+    /// `None`, without effect: this fabric takes what is packed only.
+    fn try_send_part(
         &mut self,
         to: Peer,
         head: &Head,
-        length: usize,
-        fill: &mut Fill<'_>,
+        source: &mut dyn Source,
+        part: Range<usize>,
     ) -> Option<Result<Posted>> {
-        let _ = (to, head, length, fill);
+        let _ = (to, head, source, part);
         None
     }
 

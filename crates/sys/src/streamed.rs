@@ -1,37 +1,45 @@
 //! Streamed stores: copies that go past the caches of who copies, for memory whose lines another core has.
 //!
 //! An ordinary store waits until its line was taken away from the other core; one that is streamed asks nobody, if the whole line is
-//! written.
+//! written. Whoever reads it gets it from memory, so this is for much data: of one message that is waited for, ordinary stores are
+//! seen sooner.
 //!
 //! # Ordering
 //! Such stores are seen in any order, and a later one that is ordinary may be seen before them, also if it is a Release. So
-//! [`StreamedStores`] fences when it is dropped: what is stored after that is seen after them.
+//! [`Stores`] fences when it is dropped: what is stored after that is seen after them.
 
 use std::marker::PhantomData;
 
-/// Bytes from which on copies are streamed: below, the fence costs more than the lines.
-const STREAMED_FROM: usize = 2048;
-
-/// The copying of one message, in one part or several. What it has copied is seen before what is stored after it is dropped.
+/// The copying of one message, in one piece or several. What it has copied is seen before what is stored after it is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct StreamedStores {
+pub struct Stores {
     is_streamed: bool,
     /// The fence is for the stores of the thread that makes them.
     thread: PhantomData<*const ()>,
 }
 
-impl StreamedStores {
-    /// For a message of so many bytes. Those of short ones are ordinary.
+impl Stores {
+    /// As of any copy.
     #[inline]
-    pub fn of(length: usize) -> Self {
+    pub fn ordinary() -> Self {
         Self {
-            is_streamed: length >= STREAMED_FROM,
+            is_streamed: false,
             thread: PhantomData,
         }
     }
 
-    /// Copies a part of `length` bytes. Lines of 64 bytes are streamed if `to` is aligned to 16.
+    /// Past the caches.
+    #[inline]
+    pub fn streamed() -> Self {
+        Self {
+            is_streamed: true,
+            thread: PhantomData,
+        }
+    }
+
+    /// Copies a piece of `length` bytes. Of what is to be streamed, whole lines of 64 bytes are, if `to` is aligned
+    /// to 16.
     ///
     /// # Safety
     /// As of [`std::ptr::copy_nonoverlapping`], but others may read and write the bytes at `to` meanwhile, as those of memory that
@@ -50,7 +58,7 @@ impl StreamedStores {
     }
 }
 
-impl Drop for StreamedStores {
+impl Drop for Stores {
     fn drop(&mut self) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if self.is_streamed {
@@ -63,7 +71,7 @@ impl Drop for StreamedStores {
 /// Copies lines of 64 bytes as far as there are; answers how many bytes.
 ///
 /// # Safety
-/// As of [`StreamedStores::copy`].
+/// As of [`Stores::copy`].
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn stream_lines(from: *const u8, to: *mut u8, length: usize) -> usize {
@@ -117,7 +125,7 @@ mod tests {
         for length in (0..200).chain([1000, 2048, 4096, 4097]) {
             for (first, second) in [(0, 0), (1, 0), (0, 1), (3, 16), (8, 24)] {
                 let mut to = vec![0; 4200];
-                let mut stores = StreamedStores::of(4 * length);
+                let mut stores = Stores::streamed();
                 // SAFETY: both vectors have that many bytes behind these, and nobody looks before the drop.
                 unsafe {
                     let to = to.as_mut_ptr().add(second);

@@ -1,13 +1,14 @@
 //! Sender's end of a lane: what it has sent, and how much room it knows of.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use weft_atomic::{AtomicU64, Ordering};
-use weft_fabric::{Fill, Head, SharedBytes};
+use weft_fabric::{Head, SharedBytes, Source};
 use weft_sys::slots::{Reader, SlotWriter};
 use weft_sys::span::{copy_if_short, copy_short};
-use weft_sys::streamed::StreamedStores;
+use weft_sys::streamed::Stores;
 
 use super::{BULK, DATA_AT, KIND_SHIFT, LaneMemory, PacketKind, atomics};
 use crate::layout::{Control, INLINE, LaneSlot};
@@ -166,29 +167,33 @@ impl OutLane {
         let Some((slot, offset)) = self.next_span(data.len()) else {
             return false;
         };
-        let mut stores = StreamedStores::of(data.len());
-        // SAFETY: `next_span` gave `data.len()` bytes of the bulk area to this message alone, which is published after the stores
-        // have ended; whoever made the `SharedBytes` promised that the source is readable.
-        unsafe { stores.copy(data.as_ptr(), self.memory.bulk(offset), data.len()) };
-        drop(stores);
+        // SAFETY: `next_span` gave `data.len()` bytes of the bulk area to this message alone, which is published below; whoever
+        // made the `SharedBytes` promised that the source is readable.
+        unsafe {
+            std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
+        }
         self.publish_span(slot, offset, kind, data.len(), head);
         true
     }
 
-    /// Puts a message of `length` bytes into the lane, which `fill` writes to `stage`, part by part, from where they go on; false, and
-    /// no effect, if there is no room. The parts stay in the first-level cache meanwhile.
-    pub fn push_filled(
+    /// Puts a message of a part of some data into the lane, which goes there piece by piece over `stage`: that stays in the
+    /// first-level cache. False, and no effect, if there is no room.
+    ///
+    /// Of data that fill the bulk area more than once the lines are those that the receiver has read a moment ago: its cache has them,
+    /// and ordinary stores would wait for each.
+    pub fn push_part(
         &mut self,
         head: &Head,
-        length: usize,
+        source: &mut dyn Source,
+        part: Range<usize>,
         stage: &mut [u8],
-        fill: &mut Fill<'_>,
     ) -> bool {
+        let length = part.len();
         if length <= INLINE {
             // What is refused is not asked for.
             return self.next_slot().is_some() && {
                 let data = &mut stage[..length];
-                fill(0, data);
+                source.read(part.start, data);
                 self.push_short(PacketKind::Message, head, SharedBytes::of(data))
             };
         }
@@ -196,16 +201,19 @@ impl OutLane {
             return false;
         };
         let into = self.memory.bulk(offset);
-        let mut stores = StreamedStores::of(length);
-        let mut position = 0;
-        while position < length {
-            let most = stage.len().min(length - position);
-            let part = &mut stage[..most];
-            fill(position, part);
+        let mut stores = match source.bytes() > self.memory.bulk as usize {
+            true => Stores::streamed(),
+            false => Stores::ordinary(),
+        };
+        let mut done = 0;
+        while done < length {
+            let most = stage.len().min(length - done);
+            let piece = &mut stage[..most];
+            source.read(part.start + done, piece);
             // SAFETY: `next_span` gave `length` bytes of the bulk area to this message alone, of which these are a part; it is
             // published after the stores have ended.
-            unsafe { stores.copy(part.as_ptr(), into.add(position), part.len()) };
-            position += part.len();
+            unsafe { stores.copy(piece.as_ptr(), into.add(done), piece.len()) };
+            done += piece.len();
         }
         drop(stores);
         self.publish_span(slot, offset, PacketKind::Message, length, head);

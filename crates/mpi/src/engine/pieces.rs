@@ -12,13 +12,15 @@
 //! They wait in the outbox as any message does, so what is sent to the same peer later waits behind them.
 //! Invariant: the first `position` bytes have left, `packed` is empty or what comes next.
 
-use weft_fabric::{Fabric, Head, Peer, Posted, Token};
+use std::ops::Range;
+
+use weft_fabric::{Fabric, Head, Peer, Posted, Source, Token};
 
 use super::Engine;
 use super::envelope::Envelope;
 use super::outbox::{Load, Waiting};
 use super::request_id::RequestId;
-use crate::buffer::{self, Buffer, TypedBuffer};
+use crate::buffer::{self, Buffer};
 
 /// Bytes of one piece at most: where a fabric takes data in one piece only, they stay in the first-level cache until they have left.
 const PIECE: usize = 16 << 10;
@@ -64,17 +66,8 @@ impl Pieces {
             }
             let length = left.min(most);
             let head = Envelope::piece(self.receive, self.token, self.position as u64).to_head();
-            let posted = match &self.data {
-                Buffer::Flat(region, _) => {
-                    let part = region.part(self.position, length);
-                    let part = part.expect("a part lies within its buffer");
-                    fabric.try_send(to, &head, buffer::bytes_of(&part))
-                }
-                Buffer::Typed(typed) => {
-                    let part = (self.position, length);
-                    send_packed(fabric, to, &head, (typed, part), &mut self.packed)
-                }
-            };
+            let part = self.position..self.position + length;
+            let posted = send_part(fabric, to, &head, &self.data, part, &mut self.packed);
             match posted {
                 Ok(Posted::Retry) | Err(_) => return (self.position > first, posted),
                 Ok(_) => {
@@ -88,26 +81,48 @@ impl Pieces {
     }
 }
 
-/// Sends a part of elements as one message: which byte of their data is its first, and how many. They are packed as they leave if
-/// the fabric can do so, and else into `packed` before, which is empty or has what was packed and then refused.
-pub(super) fn send_packed(
+/// Data of a send, for a fabric that has them packed as they leave.
+struct Leaving<'a>(&'a Buffer);
+
+impl Source for Leaving<'_> {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn read(&mut self, position: usize, into: &mut [u8]) {
+        let read = self.0.pack_from(position, into);
+        debug_assert_eq!(read, into.len());
+    }
+}
+
+/// Sends a part of some data as one message. With gaps they are packed as they leave if the fabric can do so, and else into `packed`
+/// before, which is empty or has what was packed and then refused.
+pub(super) fn send_part(
     fabric: &mut dyn Fabric,
     to: Peer,
     head: &Head,
-    (elements, (first, length)): (&TypedBuffer, (usize, usize)),
+    data: &Buffer,
+    part: Range<usize>,
     packed: &mut Vec<u8>,
 ) -> weft_fabric::Result<Posted> {
-    if packed.is_empty() {
-        let mut fill = |position: usize, into: &mut [u8]| {
-            let filled = elements.pack_part(first + position, into);
-            debug_assert_eq!(filled, into.len());
-        };
-        if let Some(posted) = fabric.try_send_filled(to, head, length, &mut fill) {
-            return posted;
-        }
-        elements.append_part(first, length, packed);
+    if packed.is_empty()
+        && let Some(posted) = fabric.try_send_part(to, head, &mut Leaving(data), part.clone())
+    {
+        return posted;
     }
-    fabric.try_send(to, head, packed)
+    match data {
+        Buffer::Flat(region, _) => {
+            let part = region.part(part.start, part.len());
+            let part = part.expect("a part lies within its buffer");
+            fabric.try_send(to, head, buffer::bytes_of(&part))
+        }
+        Buffer::Typed(typed) => {
+            if packed.is_empty() {
+                typed.append_part(part.start, part.len(), packed);
+            }
+            fabric.try_send(to, head, packed)
+        }
+    }
 }
 
 impl Engine {

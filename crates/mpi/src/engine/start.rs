@@ -10,7 +10,7 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::misfit::{does_not_fit, truncated};
 use super::outbox::{Load, Waiting};
-use super::pieces::send_packed;
+use super::pieces::send_part;
 use super::protocol::{Protocol, SendMode};
 use super::request::Work;
 use super::request_id::RequestId;
@@ -84,10 +84,10 @@ impl Engine {
                 Buffer::Flat(region, _) => {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
-                Buffer::Typed(typed) => {
+                Buffer::Typed(_) => {
                     self.scratch.clear();
-                    let all = (typed, (0, size));
-                    send_packed(&mut *self.fabric, to, &head, all, &mut self.scratch)?
+                    let fabric = &mut *self.fabric;
+                    send_part(fabric, to, &head, &buffer, 0..size, &mut self.scratch)?
                 }
             };
             if posted != Posted::Retry {

@@ -10,7 +10,6 @@ use super::envelope::{Envelope, MessageKind};
 use super::events::EventKind;
 use super::misfit::{does_not_fit, truncated};
 use super::outbox::{Load, Waiting};
-use super::pieces::send_part;
 use super::protocol::{Protocol, SendMode};
 use super::request::Work;
 use super::request_id::RequestId;
@@ -84,10 +83,10 @@ impl Engine {
                 Buffer::Flat(region, _) => {
                     self.fabric.try_send(to, &head, buffer::bytes_of(region))?
                 }
-                Buffer::Typed(_) => {
+                Buffer::Typed(typed) => {
                     self.scratch.clear();
-                    let fabric = &mut *self.fabric;
-                    send_part(fabric, to, &head, &buffer, 0..size, &mut self.scratch)?
+                    typed.append_to(&mut self.scratch);
+                    self.fabric.try_send(to, &head, &self.scratch)?
                 }
             };
             if posted != Posted::Retry {

@@ -10,6 +10,7 @@
 //! A look that finds nothing reads what [`InboundLanes::take_short`] reads, and the abort and change words of the
 //! header: all of it in the reader's cache until somebody writes.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use weft_atomic::FenceMode;
 use weft_fabric::{
     Bell, Fabric, FabricError, HEAD, Head, Limits, Next, Operation, Peer, Posted, Region, Result,
     Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, SignalTable, Sink, SlotWriter,
-    SyncKey, Token, Traffic, Uses, no_such_channel,
+    Source, SyncKey, Token, Traffic, Uses, no_such_channel,
 };
 use weft_sys::{Availability, MemoryNode, clock, membarrier};
 
@@ -268,6 +269,23 @@ impl Fabric for Shm {
         let data = SharedBytes::of(data);
         self.outbound
             .post(&self.members, to, PacketKind::Message, head, data)
+    }
+
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        if part.len() > self.limits.data {
+            let (length, limit) = (part.len(), self.limits.data);
+            return Some(Err(FabricError::TooLong { length, limit }));
+        }
+        let posted = self
+            .outbound
+            .post_part(&self.members, to, head, source, part);
+        Some(posted)
     }
 
     #[inline]

@@ -9,10 +9,11 @@
 //! Everything that is rare stands in `#[cold]` functions. Why nothing is overlooked, and which fences are needed,
 //! stands in `poll_set.rs`.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_atomic::{FenceMode, Ordering};
-use weft_fabric::{Head, Peer, Posted, Result, SharedBytes, SlotWriter};
+use weft_fabric::{Head, Peer, Posted, Result, SharedBytes, SlotWriter, Source};
 use weft_sys::span::SHORT;
 
 use crate::bell::ShmBell;
@@ -21,6 +22,10 @@ use crate::layout::Control;
 use crate::membership::JobMembership;
 use crate::poll_set;
 use crate::segment::Segment;
+
+/// Bytes of data that are put together at a time: little beside a first-level cache of 32 KiB, in which those that they come from
+/// lie as well, and enough that finding one's place in a datatype anew does not count.
+const STAGE: usize = 4096;
 
 /// Lane to one peer.
 #[derive(Debug)]
@@ -81,6 +86,8 @@ pub(crate) struct OutboundLanes {
     /// Bytes of data that a message may have.
     limit: usize,
     lanes: Vec<Outbound>,
+    /// Where data are put together on their way into a lane: [`OutLane::push_part`].
+    stage: Box<[u8; STAGE]>,
     writers: Arc<[SlotWriter]>,
 }
 
@@ -94,6 +101,7 @@ impl OutboundLanes {
                 .map(|peer| Outbound::new(&segment, me, peer, &writers))
                 .collect(),
             writers,
+            stage: Box::new([0; STAGE]),
             limit: segment.shape().data as usize,
             segment,
             me,
@@ -123,6 +131,33 @@ impl OutboundLanes {
             }
         };
         if !outbound.lane.push(kind, head, data) {
+            return members.lane_is_full(to);
+        }
+        self.tell(to);
+        Ok(Posted::Done)
+    }
+
+    /// Sends one message of a part of some data, of at most as many bytes: as [`post`](Self::post).
+    ///
+    /// # Errors
+    /// As of [`post`](Self::post).
+    pub fn post_part(
+        &mut self,
+        members: &JobMembership,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Result<Posted> {
+        let outbound = match self.lanes.get_mut(to.index()) {
+            Some(outbound) if !outbound.closed => outbound,
+            _ => {
+                members.check(to)?;
+                return Ok(Posted::Retry);
+            }
+        };
+        let stage = &mut self.stage[..];
+        if !outbound.lane.push_part(head, source, part, stage) {
             return members.lane_is_full(to);
         }
         self.tell(to);

@@ -5,11 +5,12 @@
 //! the new one is heard of, always: a message of an incarnation that was not known before says that the one before it
 //! is gone.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_fabric::{
     Fabric, FabricError, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes,
-    SharedKey, SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
+    SharedKey, SharedMemory, Sink, Source, SyncKey, Token, Uses, forward_fabric,
 };
 
 use crate::endpoint::Shm;
@@ -200,6 +201,18 @@ impl Fabric for RespawnableEndpoint {
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted> {
         let sent = self.inner.try_send(self.slot(to), head, data);
         sent.map_err(|error| self.named(error, to))
+    }
+
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        let slot = self.slot(to);
+        let sent = self.inner.try_send_part(slot, head, source, part)?;
+        Some(sent.map_err(|error| self.named(error, to)))
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {

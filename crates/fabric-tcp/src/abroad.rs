@@ -30,11 +30,12 @@ mod places;
 mod renamed;
 mod watcher;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use weft_fabric::{
     Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region, Result, Rights,
-    SharedKey, SharedMemory, Sink, SyncKey, Token, Traffic, Uses,
+    SharedKey, SharedMemory, Sink, Source, SyncKey, Token, Traffic, Uses,
 };
 
 use self::bridges::Bridges;
@@ -96,6 +97,17 @@ impl Fabric for Abroad {
         }
         self.bridges
             .post(to, |tcp, to, _| tcp.try_send(to, head, data))
+    }
+
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        let is_own = self.bridges.is_own(to);
+        is_own.then(|| self.own.try_send_part(to, head, source, part))?
     }
 
     #[inline]

@@ -20,13 +20,14 @@
 //! doorbell once when the descriptor is ready; it is armed before each sleep (one shot), so that it
 //! sleeps on while the rank is awake and looks itself.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use weft_fabric::{
     Absences, Bell, Fabric, FabricError, Head, Limits, Next, Operation, Peer, Posted, Region,
-    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, SyncKey, Ticket,
-    Token, Traffic, Uses, forward_bell,
+    Result, Rights, SharedBlock, SharedBytes, SharedKey, SharedMemory, Sink, Source, SyncKey,
+    Ticket, Token, Traffic, Uses, forward_bell,
 };
 use weft_sys::clock;
 use weft_sys::event::EventFd;
@@ -239,6 +240,24 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
                 .map_err(|error| self.ranks.error(error)),
             None => self.remote.try_send(to, head, data),
         }
+    }
+
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        let Some(local) = self.ranks.local(to) else {
+            return self.remote.try_send_part(to, head, source, part);
+        };
+        if part.len() > self.limits.data {
+            let (length, limit) = (part.len(), self.limits.data);
+            return Some(Err(FabricError::TooLong { length, limit }));
+        }
+        let sent = self.local.try_send_part(local, head, source, part)?;
+        Some(sent.map_err(|error| self.ranks.error(error)))
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {

@@ -147,6 +147,7 @@ macro_rules! conformance {
                 mailboxes::a_refused_post_has_no_effect_and_is_taken_later,
                 mailboxes::injected_messages_are_like_others,
                 mailboxes::written_messages_are_like_others,
+                mailboxes::packed_messages_are_like_others,
                 mailboxes::what_comes_next_is_taken_by_its_head,
                 mailboxes::every_length_arrives_whole,
                 mailboxes::random_lengths_arrive_whole,

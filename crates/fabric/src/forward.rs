@@ -68,6 +68,17 @@ macro_rules! forward_fabric {
             $to.try_send(to, head, data)
         }
     };
+    ($this:ident => $to:expr; try_send_part) => {
+        fn try_send_part(
+            &mut $this,
+            to: $crate::Peer,
+            head: &$crate::Head,
+            source: &mut dyn $crate::Source,
+            part: ::core::ops::Range<usize>,
+        ) -> ::core::option::Option<$crate::Result<$crate::Posted>> {
+            $to.try_send_part(to, head, source, part)
+        }
+    };
     ($this:ident => $to:expr; inject) => {
         fn inject(&mut $this, to: $crate::Peer, head: &$crate::Head, data: &[u8]) -> bool {
             $to.inject(to, head, data)

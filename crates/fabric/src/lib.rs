@@ -48,6 +48,7 @@ pub mod traffic;
 pub mod waiting;
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -287,6 +288,14 @@ pub struct Load {
     pub cores: u32,
 }
 
+/// Data that leave as one message or several, wherever they lie.
+pub trait Source {
+    /// How many bytes there are, also if a message carries but a part of them.
+    fn bytes(&self) -> usize;
+    /// Sets all of `into`, which begins at this position of the data.
+    fn read(&mut self, position: usize, into: &mut [u8]);
+}
+
 /// Receives what [`Fabric::poll`] finds.
 pub trait Sink {
     /// A message. `head` is a copy, `data` a view that ends with the call and whose bytes may be
@@ -330,6 +339,21 @@ pub trait Fabric: Send {
     /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
     /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
+
+    /// Mailbox: as [`try_send`](Self::try_send), of a part of some data, which the fabric asks for piece by piece and in order: so
+    /// what has gaps is packed as it leaves. All of the part is asked for if the message leaves, and nothing otherwise.
+    ///
+    /// `None`, without effect: this fabric takes what is packed only.
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        let _ = (to, head, source, part);
+        None
+    }
 
     /// Mailbox: the sender's ends of lanes, by peer, for who has this endpoint: a short message that he
     /// [writes](SlotWriter::write) there himself is as if it were [injected](Self::inject), without a call through this

@@ -1,12 +1,13 @@
 //! The conformance suite can fail: each way of breaking a fabric is found by the property that is for
 //! it. What would be found by waiting for what never comes is left out, since that takes its time.
 
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use weft_fabric::conformance::{Stage, Wrapped, mailboxes, portals, shares, syncs};
 use weft_fabric::{
     Fabric, Head, Next, Operation, Peer, Posted, Region, Result, Rights, SharedBytes, SharedKey,
-    SharedMemory, Sink, SyncKey, Token, Uses, forward_fabric,
+    SharedMemory, Sink, Source, SyncKey, Token, Uses, forward_fabric,
 };
 
 use super::group;
@@ -22,6 +23,8 @@ enum Breach {
     ChangesTheHead,
     CutsLongMessages,
     RefusesWithEffect,
+    ReadsBeforeItRefuses,
+    CutsLongParts,
     AcceptsTooLong,
     IgnoresTheBudget,
     NobodyIsAStranger,
@@ -126,6 +129,31 @@ impl Fabric for Broken {
             }
         }
         Ok(posted)
+    }
+
+    fn try_send_part(
+        &mut self,
+        to: Peer,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+    ) -> Option<Result<Posted>> {
+        if part.len() > self.limits().data || to.0 >= self.peers() {
+            return None;
+        }
+        self.sends += 1;
+        let mut data = vec![0; part.len()];
+        match self.breach {
+            Breach::ReadsBeforeItRefuses if self.every(7) => {
+                source.read(part.start, &mut data);
+                Some(Ok(Posted::Retry))
+            }
+            Breach::CutsLongParts => {
+                source.read(part.start, &mut data[..part.len().min(4095)]);
+                Some(self.inner.try_send(to, head, &data))
+            }
+            _ => self.inner.try_send_part(to, head, source, part),
+        }
     }
 
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool {
@@ -313,7 +341,7 @@ fn finds(property: Property, breach: Breach) -> bool {
 type Property = fn(&dyn Stage);
 
 /// Which property is for which breach.
-const FOR: [(Property, Breach); 24] = [
+const FOR: [(Property, Breach); 26] = [
     (
         mailboxes::messages_of_one_sender_keep_their_order,
         Breach::Doubles,
@@ -338,6 +366,14 @@ const FOR: [(Property, Breach); 24] = [
     (
         mailboxes::injected_messages_are_like_others,
         Breach::RefusesWithEffect,
+    ),
+    (
+        mailboxes::packed_messages_are_like_others,
+        Breach::ReadsBeforeItRefuses,
+    ),
+    (
+        mailboxes::packed_messages_are_like_others,
+        Breach::CutsLongParts,
     ),
     (
         mailboxes::a_message_beyond_the_limit_is_refused,

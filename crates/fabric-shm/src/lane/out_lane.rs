@@ -1,12 +1,14 @@
 //! Sender's end of a lane: what it has sent, and how much room it knows of.
 
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use weft_atomic::{AtomicU64, Ordering};
-use weft_fabric::{Head, SharedBytes};
+use weft_fabric::{Head, SharedBytes, Source};
 use weft_sys::slots::{Reader, SlotWriter};
 use weft_sys::span::{copy_if_short, copy_short};
+use weft_sys::streamed::Stores;
 
 use super::{BULK, DATA_AT, KIND_SHIFT, LaneMemory, PacketKind, atomics};
 use crate::layout::{Control, INLINE, LaneSlot};
@@ -41,6 +43,10 @@ unsafe impl Send for OutLane {}
 
 /// The bulk area takes data in pieces of so many bytes.
 const PIECE: u32 = 64;
+
+/// Bytes of data that are copied into a lane by ordinary stores; more are streamed. 8 KiB back and forth take 1.05 of the time if they
+/// are streamed, 16 KiB 0.91, 32 KiB 0.84.
+const ORDINARY: usize = 8 << 10;
 
 /// The writers of all lanes from a process slot, closed.
 pub(crate) fn writers(segment: &Segment, from: u32) -> Arc<[SlotWriter]> {
@@ -162,24 +168,84 @@ impl OutLane {
     /// The same for data that need the bulk area.
     #[inline(never)]
     fn push_long(&mut self, kind: PacketKind, head: &Head, data: SharedBytes<'_>) -> bool {
-        let Some(NextSlot(slot)) = self.next_slot() else {
+        let Some((slot, offset)) = self.next_span(data.len()) else {
             return false;
         };
-        let Some(offset) = self.reserve(data.len() as u32) else {
-            return false;
-        };
-        // SAFETY: `reserve` gave `data.len()` bytes of the bulk area to this message alone; whoever made the
-        // `SharedBytes` promised that the source is readable.
+        // SAFETY: `next_span` gave `data.len()` bytes of the bulk area to this message alone, which is published below; whoever
+        // made the `SharedBytes` promised that the source is readable.
         unsafe {
             std::ptr::copy_nonoverlapping(data.as_ptr(), self.memory.bulk(offset), data.len());
         }
+        self.publish_span(slot, offset, kind, data.len(), head);
+        true
+    }
+
+    /// Puts a message of a part of some data into the lane, which goes there piece by piece over `stage`: that stays in the
+    /// first-level cache. False, and no effect, if there is no room.
+    ///
+    /// The lines that they go to are those that the receiver read a lap ago. Its cache may have them still, and ordinary stores wait
+    /// for each, so much data are [streamed](weft_sys::streamed).
+    pub fn push_part(
+        &mut self,
+        head: &Head,
+        source: &mut dyn Source,
+        part: Range<usize>,
+        stage: &mut [u8],
+    ) -> bool {
+        let length = part.len();
+        if length <= INLINE {
+            // What is refused is not asked for.
+            return self.next_slot().is_some() && {
+                let data = &mut stage[..length];
+                source.read(part.start, data);
+                self.push_short(PacketKind::Message, head, SharedBytes::of(data))
+            };
+        }
+        let Some((slot, offset)) = self.next_span(length) else {
+            return false;
+        };
+        let into = self.memory.bulk(offset);
+        let mut stores = match source.bytes() > ORDINARY {
+            true => Stores::streamed(),
+            false => Stores::ordinary(),
+        };
+        let mut done = 0;
+        while done < length {
+            let most = stage.len().min(length - done);
+            let piece = &mut stage[..most];
+            source.read(part.start + done, piece);
+            // SAFETY: `next_span` gave `length` bytes of the bulk area to this message alone, of which these are a part; it is
+            // published after the stores have ended.
+            unsafe { stores.copy(piece.as_ptr(), into.add(done), piece.len()) };
+            done += piece.len();
+        }
+        drop(stores);
+        self.publish_span(slot, offset, PacketKind::Message, length, head);
+        true
+    }
+
+    /// The slot of the next packet, and so many bytes of the bulk area for it, if there is room.
+    fn next_span(&mut self, length: usize) -> Option<(*mut LaneSlot, u32)> {
+        let NextSlot(slot) = self.next_slot()?;
+        Some((slot, self.reserve(length as u32)?))
+    }
+
+    /// Shows the receiver the packet in the next slot, whose data are in the bulk area.
+    #[inline]
+    fn publish_span(
+        &mut self,
+        slot: *mut LaneSlot,
+        offset: u32,
+        kind: PacketKind,
+        length: usize,
+        head: &Head,
+    ) {
         let span = u64::from(offset) | u64::from(self.bulk_sent) << 32;
         // SAFETY: eight aligned bytes (40 = 5 · 8) of the data of a slot of ours, as in `push_short`.
         unsafe { &*slot.cast::<u8>().add(DATA_AT).cast::<AtomicU64>() }
             .store(span, Ordering::Relaxed);
-        let bits = (kind as u32) << KIND_SHIFT | data.len() as u32 | BULK;
+        let bits = (kind as u32) << KIND_SHIFT | length as u32 | BULK;
         self.publish(slot, bits, head);
-        true
     }
 
     /// The slot of the next packet, if there is room as far as is known.

@@ -3,7 +3,7 @@
 use super::Stage;
 use super::inbox::{Event, message_data, number_of, numbered};
 use super::memory::Memory;
-use super::scene::{Scene, peer};
+use super::scene::{Numbered, Scene, peer};
 use crate::{FabricError, HEAD, Next, Posted, SharedBytes, Sink};
 
 /// More messages than any lane may take without its receiver looking.
@@ -180,6 +180,60 @@ pub fn written_messages_are_like_others(stage: &dyn Stage) {
     });
     scene.settle();
     scene.inboxes[1].check(0, COUNT, length);
+}
+
+/// What is packed as it leaves keeps its order among messages that are sent; what is refused is not asked for.
+pub fn packed_messages_are_like_others(stage: &dyn Stage) {
+    let mut scene = Scene::new(stage, 2);
+    let limit = scene.endpoints[0].limits().data;
+    let lengths = lengths(limit);
+    let length = |number: u64| lengths[number as usize % lengths.len()];
+    let mut next = 0;
+    // Nobody looks: at some number there is no room.
+    while next < BEYOND_ANY_LANE && scene.send_packed(0, 1, next, length(next)) {
+        next += 1;
+        if next % 3 == 0 && scene.try_send(0, 1, next, length(next)) {
+            next += 1;
+        }
+    }
+    assert!(0 < next && next < BEYOND_ANY_LANE, "a lane is bounded");
+    for _ in 0..3 {
+        if scene.send_packed(0, 1, next, length(next)) {
+            next += 1;
+        }
+    }
+    let endpoint = &mut scene.endpoints[0];
+    // What cannot leave at all is not asked for either.
+    let mut source = Numbered::of(0, 0, limit + 1);
+    let answer = endpoint.try_send_part(peer(1), &[0; HEAD], &mut source, 0..limit + 1);
+    let too_long = FabricError::TooLong {
+        length: limit + 1,
+        limit,
+    };
+    assert!(answer.is_none_or(|answer| answer == Err(too_long)));
+    let answer = endpoint.try_send_part(peer(2), &[0; HEAD], &mut source, 0..1);
+    let (peer, peers) = (peer(2), 2);
+    let nobody = FabricError::NoSuchPeer { peer, peers };
+    assert!(answer.is_none_or(|answer| answer == Err(nobody)));
+    assert_eq!(source.asked, 0);
+    scene.until("what was packed", |scene| {
+        scene.inboxes[1].messages() as u64 >= next
+    });
+    // Around any ring, with room.
+    let all = next + 3 * lengths.len() as u64;
+    while next < all {
+        scene.repeat("room for what is packed", |scene| {
+            let sent = scene.send_packed(0, 1, next, length(next));
+            scene.drive();
+            sent
+        });
+        next += 1;
+    }
+    scene.until("the rest of what was packed", |scene| {
+        scene.inboxes[1].messages() as u64 >= next
+    });
+    scene.settle();
+    scene.inboxes[1].check(0, next, length);
 }
 
 /// The message that comes next of a peer is taken by who asks for it, once and in its turn; to ask for another one has no effect.

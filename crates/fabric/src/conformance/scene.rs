@@ -6,8 +6,8 @@ use std::time::Instant;
 use super::PATIENCE;
 use super::inbox::{Inbox, message_data, numbered};
 use crate::{
-    Fabric, FabricError, HEAD, Operation, Peer, Posted, Region, Result, SharedBytes, SyncKey,
-    Token, Written,
+    Fabric, FabricError, HEAD, Operation, Peer, Posted, Region, Result, SharedBytes, Source,
+    SyncKey, Token, Written,
 };
 
 /// How many items one look may find, unless a property is about that.
@@ -156,6 +156,31 @@ impl Scene {
         self.endpoints[from].inject(peer(to), &head, &message_data(from, number, length))
     }
 
+    /// One try to send message `number` so that it is packed as it leaves, as a part of data that have more bytes, or as any other
+    /// where the fabric takes what is packed only.
+    ///
+    /// # Panics
+    /// On an error, and unless all of the part is asked for in order if the message leaves, and nothing if it is refused.
+    pub fn send_packed(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
+        let head = numbered(from, number);
+        let mut source = Numbered::of(from, number, length);
+        // Now and then of more data than any lane holds at a time.
+        source.around = [0, 5, 1 << 20][number as usize % 3];
+        let part = source.around..source.around + length;
+        let endpoint = &mut self.endpoints[from];
+        match endpoint.try_send_part(peer(to), &head, &mut source, part) {
+            Some(answer) => {
+                let has_left = sent(answer);
+                assert_eq!(source.asked, if has_left { length } else { 0 });
+                has_left
+            }
+            None => {
+                assert_eq!(source.asked, 0, "it has no effect");
+                sent(endpoint.try_send(peer(to), &head, &source.data))
+            }
+        }
+    }
+
     /// One try to write message `number` to its lane.
     pub fn write(&mut self, from: usize, to: usize, number: u64, length: usize) -> bool {
         write(&mut *self.endpoints[from], to, number, length)
@@ -249,6 +274,38 @@ impl Scene {
         self.inboxes[rank]
             .transfer_completed(operation)
             .expect("just seen")
+    }
+}
+
+/// The data of a message, with others before and behind them.
+pub(super) struct Numbered {
+    data: Vec<u8>,
+    around: usize,
+    /// Bytes that were asked for.
+    pub asked: usize,
+}
+
+impl Numbered {
+    /// Those of message `number`, with none around them.
+    pub fn of(from: usize, number: u64, length: usize) -> Self {
+        Self {
+            data: message_data(from, number, length),
+            around: 0,
+            asked: 0,
+        }
+    }
+}
+
+impl Source for Numbered {
+    fn bytes(&self) -> usize {
+        self.data.len() + 2 * self.around
+    }
+
+    fn read(&mut self, position: usize, into: &mut [u8]) {
+        let first = position - self.around;
+        assert_eq!(first, self.asked, "the pieces follow each other");
+        self.asked += into.len();
+        into.copy_from_slice(&self.data[first..self.asked]);
     }
 }
 

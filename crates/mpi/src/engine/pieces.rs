@@ -10,9 +10,10 @@
 //! ```
 //!
 //! They wait in the outbox as any message does, so what is sent to the same peer later waits behind them.
-//! Invariant: the first `position` bytes have left, `packed` is empty or what comes next.
+//! A fabric that can do so asks for them where they are to go; for others they are packed before.
+//! Invariant: the first `position` bytes have left, `packed` is empty or what comes next, and was refused.
 
-use weft_fabric::{Fabric, Peer, Posted, Token};
+use weft_fabric::{Fabric, Head, Peer, Posted, Source, Token};
 
 use super::Engine;
 use super::envelope::Envelope;
@@ -20,7 +21,7 @@ use super::outbox::{Load, Waiting};
 use super::request_id::RequestId;
 use crate::buffer::{self, Buffer};
 
-/// Bytes of one piece at most: what is packed stays in the first-level cache until it has left.
+/// Bytes of one piece at most: what was packed before it leaves is still in the first-level cache then.
 const PIECE: usize = 16 << 10;
 /// Pieces that leave before others get their turn.
 const TURN: usize = 16;
@@ -64,21 +65,8 @@ impl Pieces {
             }
             let length = left.min(most);
             let head = Envelope::piece(self.receive, self.token, self.position as u64).to_head();
-            let posted = match &self.data {
-                Buffer::Flat(region, _) => {
-                    let part = region.part(self.position, length);
-                    let part = part.expect("a part lies within its buffer");
-                    fabric.try_send(to, &head, buffer::bytes_of(&part))
-                }
-                Buffer::Typed(typed) => {
-                    if self.packed.is_empty() {
-                        typed.append_part(self.position, length, &mut self.packed);
-                    }
-                    fabric.try_send(to, &head, &self.packed)
-                }
-            };
-            match posted {
-                Ok(Posted::Retry) | Err(_) => return (self.position > first, posted),
+            match self.send_next(fabric, to, &head, length) {
+                posted @ (Ok(Posted::Retry) | Err(_)) => return (self.position > first, posted),
                 Ok(_) => {
                     self.position += length;
                     self.packed.clear();
@@ -87,6 +75,49 @@ impl Pieces {
         }
         let done = self.position == all;
         (true, Ok(if done { Posted::Done } else { Posted::Retry }))
+    }
+
+    /// Tries to send the bytes that come next as one message.
+    fn send_next(
+        &mut self,
+        fabric: &mut dyn Fabric,
+        to: Peer,
+        head: &Head,
+        length: usize,
+    ) -> weft_fabric::Result<Posted> {
+        let part = self.position..self.position + length;
+        if self.packed.is_empty()
+            && let Some(posted) = fabric.try_send_part(to, head, &mut Leaving(&self.data), part)
+        {
+            return posted;
+        }
+        match &self.data {
+            Buffer::Flat(region, _) => {
+                let part = region.part(self.position, length);
+                let part = part.expect("a part lies within its buffer");
+                fabric.try_send(to, head, buffer::bytes_of(&part))
+            }
+            Buffer::Typed(typed) => {
+                if self.packed.is_empty() {
+                    typed.append_part(self.position, length, &mut self.packed);
+                }
+                fabric.try_send(to, head, &self.packed)
+            }
+        }
+    }
+}
+
+/// Data of a send, for a fabric that has them packed as they leave.
+struct Leaving<'a>(&'a Buffer);
+
+impl Source for Leaving<'_> {
+    fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    fn read(&mut self, position: usize, into: &mut [u8]) {
+        let read = self.0.pack_from(position, into);
+        debug_assert_eq!(read, into.len());
     }
 }
 

@@ -1,6 +1,9 @@
 //! Failures: a rank fails, the job ends, its code is that of the first, the last line says who it was.
 
-use crate::harness::{Job, rank};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::harness::{Job, rank, weft};
 
 /// Runs, and compares the code and the last line.
 fn expect(words: &[&str], code: i32, last: &str) {
@@ -40,6 +43,28 @@ fn a_signal_is_named() {
         ended.last().contains("SIGKILL") && ended.last().contains("memory"),
         "{ended:?}"
     );
+}
+
+/// On this host ranks start there all the same; another host cannot be told where that is.
+#[test]
+fn a_folder_that_was_removed_is_named_for_other_hosts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let weft = weft();
+    let start = format!(
+        "mkdir here && cd here && rmdir ../here && exec {} run --launch-command \"$REACH\" --hosts one:1 true",
+        weft.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &start]).current_dir(folder.path());
+    let reach = folder.path().join("reach");
+    std::fs::write(&reach, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("writes");
+    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    let ended = Job::of(command)
+        .variable("REACH", &reach.to_string_lossy())
+        .run();
+    assert_eq!(ended.code(), Some(126), "{ended:?}");
+    let said = "the folder in which the job was started is there no more";
+    assert!(ended.last().contains(said), "{ended:?}");
 }
 
 #[test]

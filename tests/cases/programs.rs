@@ -483,6 +483,27 @@ fn services_alone_and_beside_mpi() {
     passes("services", &[1, 2, 17], &["mpi"]);
 }
 
+/// Where no launcher of ours has looked at it: who misspells it would believe that all is checked.
+#[test]
+fn a_mode_of_checks_that_is_not_known_is_refused() {
+    let mut command = Command::new(build("tests/programs/job_ends.c", &["-pthread"]));
+    let ended = run(command.env("WEFT_CHECK", "stric"), Duration::from_secs(60));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    assert!(ended.err.contains("WEFT_CHECK is 'stric'"), "{ended:?}");
+}
+
+/// Who aborts says of which communicator, also where it has no name.
+#[test]
+fn an_abort_of_what_has_no_name_is_told_in_words() {
+    let mut command = tool("mpiexec");
+    command.args(["-n", "2"]);
+    command.arg(build("tests/programs/job_ends.c", &["-pthread"]));
+    let ended = run(command.arg("nameless"), Duration::from_secs(60));
+    assert_eq!(ended.code(), Some(7), "{ended:?}");
+    let said = "MPI_Abort called by rank 0 of 1 of a communicator without name, exit code 7";
+    assert!(ended.err.contains(said), "{ended:?}");
+}
+
 /// The server is killed twice in the middle: all clients hear of it, by its number, and finish with the
 /// one that was started anew.
 #[test]

@@ -1,8 +1,11 @@
 //! Ends: whoever is killed or told to end, all of the job ends, and nothing else does.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use crate::harness::{
     Job, OWN_NAMESPACES, Running, namespaces, new_names_in_shared_memory, rank, signal, weft,
@@ -146,6 +149,32 @@ fn ranks_that_ignore_signals_are_ended_all_the_same() {
     running.until_names("sleep", 2);
     signal(running.frontend(), libc::SIGINT);
     assert_eq!(running.end().code(), Some(130));
+    assert_eq!(running.left(), Vec::<String>::new());
+}
+
+/// A host that is reached only after the job was told to end starts nothing.
+#[test]
+fn a_signal_while_hosts_are_being_reached_starts_no_ranks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name);
+    let shown = |name: &str| file(name).to_string_lossy().into_owned();
+    let (called, go, ran) = (shown("called"), shown("go"), shown("ran"));
+    let text = format!(
+        "#!/bin/sh\nshift\ntouch {called}\nuntil [ -e {go} ]; do sleep 0.02; done\nexec \"$@\"\n"
+    );
+    fs::write(file("reach"), text).expect("writes");
+    fs::set_permissions(file("reach"), PermissionsExt::from_mode(0o755)).expect("ours");
+    let program = format!("touch {ran}; sleep 600");
+    let reach = ["--launch-command", &shown("reach"), "--hosts", "one:1"];
+    let mut running = Job::new([&reach[..], &["sh", "-c", &program]].concat()).start();
+    running.until("the host is called", |_| file("called").exists());
+    signal(running.frontend(), libc::SIGTERM);
+    // Time for the signal to be handled; with less the test would pass all the more easily.
+    thread::sleep(Duration::from_millis(300));
+    fs::write(&go, "").expect("writes");
+    let ended = running.end();
+    assert_eq!(ended.code(), Some(143), "{ended:?}");
+    assert!(!file("ran").exists(), "a rank was started: {ended:?}");
     assert_eq!(running.left(), Vec::<String>::new());
 }
 

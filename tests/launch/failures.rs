@@ -1,6 +1,11 @@
 //! Failures: a rank fails, the job ends, its code is that of the first, the last line says who it was.
 
-use crate::harness::{Job, rank};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::harness::{Job, rank, weft};
 
 /// Runs, and compares the code and the last line.
 fn expect(words: &[&str], code: i32, last: &str) {
@@ -40,6 +45,44 @@ fn a_signal_is_named() {
         ended.last().contains("SIGKILL") && ended.last().contains("memory"),
         "{ended:?}"
     );
+}
+
+/// A folder with a command that takes this host for any other.
+fn reach() -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reach = folder.path().join("reach");
+    std::fs::write(&reach, "#!/bin/sh\nshift\nexec \"$@\"\n").expect("writes");
+    std::fs::set_permissions(&reach, PermissionsExt::from_mode(0o755)).expect("ours");
+    let reach = reach.to_string_lossy().into_owned();
+    (folder, reach)
+}
+
+/// On this host rank 0 gets the error itself.
+#[test]
+fn input_that_cannot_be_read_is_said_where_rank_0_is_elsewhere() {
+    let (folder, reach) = reach();
+    let job = Job::new(["--launch-command", &reach, "--hosts", "one:1", "cat"]);
+    let ended = job.input(folder.path()).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let said = "weft: standard input could not be read: Is a directory";
+    assert!(ended.error.contains(said), "{ended:?}");
+}
+
+/// On this host ranks start there all the same; another host cannot be told where that is.
+#[test]
+fn a_folder_that_was_removed_is_named_for_other_hosts() {
+    let (folder, reach) = reach();
+    let weft = weft();
+    let start = format!(
+        "mkdir here && cd here && rmdir ../here && exec {} run --launch-command \"$REACH\" --hosts one:1 true",
+        weft.display()
+    );
+    let mut command = Command::new("sh");
+    command.args(["-c", &start]).current_dir(folder.path());
+    let ended = Job::of(command).variable("REACH", &reach).run();
+    assert_eq!(ended.code(), Some(126), "{ended:?}");
+    let said = "the folder in which the job was started is there no more";
+    assert!(ended.last().contains(said), "{ended:?}");
 }
 
 #[test]

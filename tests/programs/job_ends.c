@@ -2,6 +2,7 @@
  *   well     of all ranks
  *   code     the last rank has an exit code
  *   abort    it aborts, and the others wait for it
+ *   nameless it aborts a communicator that has no name, and the others wait for it
  *   kill     it is killed, and the others wait for it
  *   unasked  it is killed, and the others do something else, outside of MPI, for two minutes; so that they do not notice by themselves
  *   at_once  likewise, as soon as it has initialised MPI
@@ -36,8 +37,13 @@ int main(int argc, char **argv) {
     if (check_rank == last && (unasked || !strcmp(end, "kill"))) raise(SIGKILL);
     if (unasked) sleep(120);
     if (check_rank == last && !strcmp(end, "abort")) MPI_Abort(MPI_COMM_WORLD, 7);
+    if (check_rank == last && !strcmp(end, "nameless")) {
+        MPI_Comm nameless;
+        MPI_Comm_split(MPI_COMM_SELF, 0, 0, &nameless);
+        MPI_Abort(nameless, 7);
+    }
     /* Who has been left waits for somebody who does not come. */
-    if (!strcmp(end, "kill") || !strcmp(end, "abort"))
+    if (!strcmp(end, "kill") || !strcmp(end, "abort") || !strcmp(end, "nameless"))
         MPI_Recv(&token, 1, MPI_INT, last, 9, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     check_done("job_ends");
     return check_rank == last && !strcmp(end, "code") ? 5 : 0;

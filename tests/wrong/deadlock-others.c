@@ -61,6 +61,24 @@
  * says: rank 1: MPI_Finalize for rank 0 to come, MPI_COMM_WORLD
  * says: at deadlock-others.c:
  *
+ * run: 2 agree
+ * exit: 35
+ * says: rank 0: MPIX_Comm_agree for rank 1 to come, MPI_COMM_WORLD
+ * says: rank 1: MPI_Recv for a message from rank 0, tag 5, MPI_COMM_WORLD
+ * says: at deadlock-others.c:
+ *
+ * run: 2 agree-begun
+ * exit: 35
+ * says: rank 0: MPI_Wait in MPIX_Comm_agree for rank 1 to come, MPI_COMM_WORLD
+ * says: rank 1: MPI_Finalize for rank 0 to come, MPI_COMM_WORLD
+ * says: at deadlock-others.c:
+ *
+ * run: 2 shrink
+ * exit: 35
+ * says: rank 0: MPI_Recv for a message from rank 1, tag 5, MPI_COMM_WORLD
+ * says: rank 1: MPIX_Comm_shrink for rank 0 to come, MPI_COMM_WORLD
+ * says: at deadlock-others.c:
+ *
  * run: 2 chain
  * exit: 35
  * says: rank 0: MPI_Recv for a message from rank 1, tag 7, MPI_COMM_WORLD
@@ -375,6 +393,9 @@ static void missing(MPI_Comm all) {
     if (is("begun") && first) { MPI_Iallreduce(out, in, 1, MPI_INT, MPI_SUM, all, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); }
     if (is("blocking-begun")) { if (first) MPI_Allreduce(out, in, 1, MPI_INT, MPI_SUM, all); else { MPI_Iallreduce(out, in, 1, MPI_INT, MPI_SUM, all, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); } }
     if (is("persistent")) { MPI_Barrier_init(all, MPI_INFO_NULL, &request); if (first) MPI_Start(&request), MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("agree")) { if (first) MPIX_Comm_agree(all, out); else MPI_Recv(in, 1, MPI_INT, 0, 5, all, MPI_STATUS_IGNORE); }
+    if (is("agree-begun") && first) { MPIX_Comm_iagree(all, out, &request); MPI_Wait(&request, MPI_STATUS_IGNORE); }
+    if (is("shrink")) { if (first) MPI_Recv(in, 1, MPI_INT, 1, 5, all, MPI_STATUS_IGNORE); else MPIX_Comm_shrink(all, &made); }
     if (is("abort-loop")) for (int i = 0; i < (first ? 5 : 4); i++) MPI_Allreduce(out, in, 1, MPI_INT, MPI_SUM, all);
     if (is("in-branch")) { if (first) MPI_Barrier(all); else MPI_Recv(in, 1, MPI_INT, 0, 3, all, MPI_STATUS_IGNORE); }
     if (is("free") || is("disconnect") || is("neighbours") || is("two-comms")) {

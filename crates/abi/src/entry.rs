@@ -257,13 +257,9 @@ impl Owner {
     }
 
     fn of_extras(handle: usize, extras: &Extras, nameless: &str) -> Self {
-        let name = match extras.name() {
-            name if name.is_empty() => nameless.to_owned(),
-            name => name,
-        };
         Self {
             handle,
-            name,
+            name: extras.name_or(nameless),
             handler: handler_of_extras(extras, k::MPI_ERRORS_ARE_FATAL),
         }
     }

@@ -277,7 +277,16 @@ thread_local! {
 
 /// Keeps a fault for [`last`].
 pub fn remember(call: &str, fault: &Fault) {
-    LAST.with(|last| *last.borrow_mut() = (fault.code(), format!("{call}: {}", fault.sentence())));
+    let sentence = fault.sentence();
+    // What is told to all members of a collective names it already.
+    let names_it = sentence
+        .strip_prefix(call)
+        .is_some_and(|rest| rest.starts_with(": "));
+    let text = match names_it {
+        true => sentence,
+        false => format!("{call}: {sentence}"),
+    };
+    LAST.with(|last| *last.borrow_mut() = (fault.code(), text));
 }
 
 /// Sentence on the last fault of this thread, if it had this code.
@@ -317,6 +326,15 @@ mod tests {
             "send to a rank",
         ] {
             assert!(block.contains(part), "{part} is missing in {block}");
+        }
+    }
+
+    #[test]
+    fn the_last_fault_names_its_call_once() {
+        for cause in ["the port is gone", "MPI_Comm_connect: the port is gone"] {
+            remember("MPI_Comm_connect", &Fault::new(k::MPI_ERR_PORT, cause));
+            let told = "MPI_Comm_connect: the port is gone".to_owned();
+            assert_eq!(last(k::MPI_ERR_PORT), Some(told));
         }
     }
 

@@ -52,6 +52,7 @@ use weft_mpi::counters::Counters;
 use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
 
+use crate::check_mode::{self, CheckMode};
 pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 pub use crate::worlds::{PortName, Served, Worlds};
@@ -240,6 +241,7 @@ pub fn join() -> Result<Box<dyn Launcher>, BootstrapError> {
 pub fn join_from(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Box<dyn Launcher>, BootstrapError> {
+    CheckMode::read(variable(check_mode::VARIABLE).as_deref()).map_err(BootstrapError::new)?;
     if let Some(environment) = environment::RankEnvironment::read(variable)? {
         return Ok(Box::new(builtin::Builtin::join(environment)?));
     }

@@ -46,12 +46,26 @@ impl CheckMode {
         Some(mode)
     }
 
-    /// The mode of this process.
+    /// What the variable says: the usual if it is missing or empty.
+    ///
+    /// # Errors
+    /// If a word is not known, with a sentence.
+    pub fn read(text: Option<&str>) -> Result<Self, String> {
+        let Some(text) = text.filter(|text| !text.is_empty()) else {
+            return Ok(Self::default());
+        };
+        Self::parse(text).ok_or_else(|| {
+            format!(
+                "{VARIABLE} is '{text}'; off, usual, full and strict are possible, several with commas between them"
+            )
+        })
+    }
+
+    /// The mode of this process. What is wrong was refused when it joined its job.
     #[must_use]
     pub fn of_environment() -> Self {
-        let text = std::env::var(VARIABLE).unwrap_or_default();
-        // The launcher has refused what is wrong; others may set what they like.
-        Self::parse(&text).unwrap_or_default()
+        let text = std::env::var(VARIABLE).ok();
+        Self::read(text.as_deref()).unwrap_or_default()
     }
 
     /// Whether anything is checked.
@@ -98,5 +112,14 @@ mod tests {
         }
         assert_eq!(CheckMode::parse("ful"), None);
         assert_eq!(CheckMode::parse(""), None);
+    }
+
+    #[test]
+    fn a_variable_that_is_misspelt_is_refused() {
+        for usual in [None, Some(""), Some("usual")] {
+            assert_eq!(CheckMode::read(usual), Ok(CheckMode::default()));
+        }
+        let refused = CheckMode::read(Some("stric")).expect_err("no such word");
+        assert!(refused.contains("WEFT_CHECK is 'stric'"), "{refused}");
     }
 }

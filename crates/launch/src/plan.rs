@@ -208,6 +208,19 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
     let programs = line.programs.into_iter();
     let programs: Result<Vec<_>, _> = programs.map(|line| program(line, there)).collect();
     let mut programs = programs?;
+    if line.on_death == OnDeath::Restart
+        && let Some(network) = programs.iter().find_map(network_of)
+    {
+        // They have met long ago, and nobody answers who is new.
+        return Err(error(
+            2,
+            format!(
+                "a rank can be started anew (--on-death=restart) only where ranks reach each other by shared memory, and {} was asked \
+                 for (--fabric, WEFT_FABRIC); leave that out, or have deaths reported (--on-death=report)",
+                network.display()
+            ),
+        ));
+    }
     // Room is address space; more processes than cores are rarely useful.
     let useful = match line.universe {
         Some(_) => universe,
@@ -243,6 +256,12 @@ pub fn make(mut line: CommandLine) -> Result<Plan, PlanError> {
         allocation: line.allocation,
         silence: line.heartbeat.unwrap_or(SILENCE),
     })
+}
+
+/// The network by which a program is to reach others of its host, too, if one was named.
+fn network_of(program: &Program) -> Option<&OsStr> {
+    let named = program.environment.get(OsStr::new("WEFT_FABRIC"))?;
+    (!named.is_empty() && named != "auto").then_some(named)
 }
 
 /// Which libraries of MPI a program may run with.
@@ -597,6 +616,28 @@ mod tests {
         };
         assert_eq!(make(vec![with(3), line(&["sh"])]).expect("few").ranks(), 4);
         assert!(make(vec![with(u32::MAX), with(u32::MAX)]).is_err());
+    }
+
+    #[test]
+    fn ranks_are_started_anew_where_they_share_memory() {
+        let plan = |fabric: &str, on_death| {
+            make(CommandLine {
+                programs: vec![ProgramLine {
+                    variables: vec![("WEFT_FABRIC".into(), fabric.into())],
+                    ..line(&["sh"])
+                }],
+                on_death,
+                ..CommandLine::default()
+            })
+        };
+        for fabric in ["tcp", "ofi:tcp"] {
+            let error = plan(fabric, OnDeath::Restart).expect_err("nobody meets it");
+            assert!(error.to_string().contains(fabric), "{error}");
+            assert!(plan(fabric, OnDeath::Report).is_ok());
+        }
+        for fabric in ["", "auto"] {
+            assert!(plan(fabric, OnDeath::Restart).is_ok());
+        }
     }
 
     #[test]

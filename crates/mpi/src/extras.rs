@@ -76,6 +76,15 @@ impl Extras {
         open(&self.name).clone()
     }
 
+    /// The name, for people: `nameless` if none was set.
+    #[must_use]
+    pub fn name_or(&self, nameless: &str) -> String {
+        match self.name() {
+            name if name.is_empty() => nameless.to_owned(),
+            name => name,
+        }
+    }
+
     /// Sets the name.
     pub fn set_name(&self, name: &str) {
         name.clone_into(&mut open(&self.name));

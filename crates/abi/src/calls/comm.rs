@@ -382,8 +382,8 @@ pub fn comm_free(mut comm: InOut<c::Comm>) -> Checked<()> {
 fn warn_of_messages(comm: &Comm, count: usize, first: &Status) {
     static SAID: Once = Once::new();
     SAID.call_once(|| {
-        let (rank, name) = (comm.rank(), comm.extras().name());
-        let name = if name.is_empty() { "a communicator without name" } else { &name };
+        let rank = comm.rank();
+        let name = comm.extras().name_or("a communicator without name");
         let source = first.source.map_or_else(String::new, |rank| format!(" from rank {rank}"));
         let text = format!(
             "weft: warning: rank {rank} of {name} frees it with {count} message{} that nobody has received; the first came{source} with tag {} and has {} bytes; receive all that is sent before MPI_Comm_free\n",

@@ -93,7 +93,7 @@ pub fn abort(comm: &Arc<Comm>, errorcode: c_int) -> Checked<()> {
     let (rank, size) = (comm.rank(), comm.size());
     let text = format!(
         "weft: MPI_Abort called by rank {rank} of {size} of {}, exit code {errorcode}\n",
-        comm.extras().name()
+        comm.extras().name_or("a communicator without name")
     );
     state::abort(errorcode, &text)
 }

@@ -99,10 +99,7 @@ const KINDS: [(Thing, &str, &str, &str, bool); 10] = [
 /// A context in words, if it is one of the program's communicators, files or windows.
 fn owner(context: u32) -> Option<Owner> {
     if let Some((_, comm)) = state::comm_of_context(context) {
-        let name = match comm.extras().name() {
-            name if name.is_empty() => "a communicator without name".to_owned(),
-            name => name,
-        };
+        let name = comm.extras().name_or("a communicator without name");
         return Some(Owner {
             name,
             comm: Some(comm),

@@ -35,9 +35,6 @@ pub fn look(call: &'static str, source: c_int, tag: c_int, comm: c::Comm) {
         Made::here(call).describe(),
         said(*first),
         said(*other),
-        match comm.extras().name() {
-            name if name.is_empty() => "a communicator without name".to_owned(),
-            name => name,
-        },
+        comm.extras().name_or("a communicator without name"),
     ));
 }

@@ -385,7 +385,7 @@ mod tests {
                 Some(match name {
                     "WEFT_RANK" | "WEFT_LOCAL_RANK" | "WEFT_APPNUM" => "0".to_owned(),
                     name if name.ends_with("_FD") => number.to_owned(),
-                    "WEFT_PLACE" | "WEFT_UNIVERSE" => return None,
+                    "WEFT_PLACE" | "WEFT_UNIVERSE" | "WEFT_CHECK" => return None,
                     name if name.starts_with("WEFT_") => "2".to_owned(),
                     _ => return None,
                 })

@@ -210,10 +210,14 @@ impl Agent {
             let program = own.as_ref().or(programs.get(numbers.appnum as usize));
             let program = program.ok_or_else(|| io::Error::other("no program was named"))?;
             if let Some(folder) = program.folder.as_ref().filter(|folder| !folder.is_dir()) {
-                return Err(io::Error::other(format!(
-                    "there is no folder {} there; name another with -wdir",
-                    folder.display()
-                )));
+                // Whose folder was removed under it cannot say where it is.
+                return Err(io::Error::other(match folder.as_os_str().is_empty() {
+                    true => "the folder in which the job was started is there no more; name another with -wdir".into(),
+                    false => {
+                        let folder = folder.display();
+                        format!("there is no folder {folder} there; name another with -wdir")
+                    }
+                }));
             }
             let reads = std::mem::take(&mut reads).then(|| input.open());
             let stdin = reads.and_then(Result::ok).unwrap_or_else(Stdio::null);

@@ -434,11 +434,16 @@ impl RankHosts for RemoteHosts<'_> {
     }
 
     fn proceed(&mut self, ready: &[(Token, bool)], held_up: bool) -> Vec<Event> {
+        let mut events = Vec::new();
         if ready.contains(&(Token::Input, true))
-            && let Some(bytes) = self.input.read()
+            && let Some((bytes, trouble)) = self.input.read()
             && let Some(first) = self.gathering.distribution().agent(0)
         {
             self.agents.say(first, &ToAgent::Input { bytes });
+            let told = |error| {
+                format!("standard input could not be read: {error}; it ends there for rank 0")
+            };
+            events.extend(trouble.map(told).map(Event::Note));
         }
         let tokens = ready.iter().filter_map(|(token, ready)| match token {
             Token::Agents(token) => Some((*token, *ready)),
@@ -449,7 +454,6 @@ impl RankHosts for RemoteHosts<'_> {
             | Token::Asker => None,
         });
         let tokens: Vec<_> = tokens.collect();
-        let mut events = Vec::new();
         let found = self.agents.proceed(&tokens, !held_up);
         for event in found {
             match event {

@@ -312,6 +312,10 @@ impl<'a> Job<'a> {
                             let grace = if signal == SIGTERM { GRACE_TERM } else { GRACE };
                             self.leaving = Some((now, now + grace));
                             self.outcome.fail(Failure::Signal { signal });
+                            // While hosts are being reached: what they would start could no longer be told.
+                            if self.ranks.running().is_empty() {
+                                return true;
+                            }
                             self.hosts.signal(signal);
                         }
                     }

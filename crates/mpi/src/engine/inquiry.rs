@@ -301,7 +301,7 @@ impl Engine {
                 },
             }),
             Work::Schedule => into.push(self.collective_of(id, context)),
-            Work::Nothing => self.parts_of(id, into),
+            Work::Nothing => self.parts_of((id, context), into),
         }
     }
 
@@ -349,8 +349,8 @@ impl Engine {
         }
     }
 
-    /// What a request waits for that others carry out: both halves of an exchange, a persistent operation.
-    fn parts_of(&self, id: RequestId, into: &mut Vec<Operation>) {
+    /// What a request waits for that others carry out: both halves of an exchange, a persistent operation, an agreement.
+    fn parts_of(&self, (id, context): (RequestId, u32), into: &mut Vec<Operation>) {
         let before = into.len();
         for (part, slot) in self.core.requests.live() {
             if slot.has_on_complete() && slot.on_complete().follower == Some(id) {
@@ -362,6 +362,16 @@ impl Engine {
         let slot = self.core.requests.get(id);
         if into.len() == before && slot.is_some_and(super::request::Request::is_persistent) {
             into.push(Operation::Other("partitions to be ready".to_owned()));
+        } else if into.len() == before
+            && let Some(agreement) = self.awaited_of_agreement(id)
+        {
+            let mut missing: Vec<u32> = agreement.missing.into_iter().map(number).collect();
+            missing.truncate(MOST);
+            into.push(Operation::Collective {
+                name: agreement.name.to_owned(),
+                context,
+                missing,
+            });
         } else if into.len() == before {
             into.push(Operation::Outside(
                 "what the program completes itself".to_owned(),

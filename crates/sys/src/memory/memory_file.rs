@@ -279,9 +279,16 @@ impl MemoryFile {
     /// Writes bytes at `offset`, without a mapping.
     ///
     /// # Errors
-    /// If they do not lie within, or there is no memory for them.
+    /// If they do not lie within, there is no memory for them, or the process may not write that far
+    /// ([`largest`](Self::largest)), which the kernel would answer by `SIGXFSZ`.
     pub fn write_at(&self, offset: usize, from: &[u8]) -> io::Result<()> {
         self.within(offset, from.len(), "pwrite", "write")?;
+        if offset + from.len() > Self::largest() {
+            let what = format!(
+                "write a memory file at {offset}: beyond the limit of the size of files (ulimit -f)"
+            );
+            return Err(with_errno("pwrite", libc::EFBIG, what));
+        }
         let mut done = 0;
         while done < from.len() {
             match rustix::io::pwrite(&self.descriptor, &from[done..], (offset + done) as u64) {

@@ -169,11 +169,15 @@ impl AgentConnection {
     }
 
     /// Tells it to end what it has. One that is not here yet has nothing and would not hear it: no more is
-    /// heard of it either.
+    /// heard of it either, nor what it says of being cut off.
     pub fn end(&mut self) {
         match &self.phase {
             Phase::Connected(_) => self.say(&ToAgent::End),
-            _ => self.cut_off(),
+            Phase::Gone => {}
+            Phase::Starting { .. } | Phase::Proving(_) => {
+                self.cut_off();
+                self.errors = None;
+            }
         }
     }
 

@@ -2,7 +2,7 @@
 //! only so much is under way.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::{self, ErrorKind, Read};
 
 use weft_sys::poll::{Interest, PollFd};
 
@@ -35,19 +35,19 @@ impl RemoteInput {
         Some(PollFd::new(file, Interest::Read))
     }
 
-    /// Reads once, waiting if nothing is there: bytes to be sent, none at the end.
-    pub fn read(&mut self) -> Option<Vec<u8>> {
+    /// Reads once, waiting if nothing is there: bytes to be sent, none at the end, and what has ended it before its time.
+    pub fn read(&mut self) -> Option<(Vec<u8>, Option<io::Error>)> {
         let mut bytes = [0; 16 << 10];
-        let count = match self.file.as_mut()?.read(&mut bytes) {
-            Ok(count) => count,
+        let (count, trouble) = match self.file.as_mut()?.read(&mut bytes) {
+            Ok(count) => (count, None),
             Err(error) if error.kind() == ErrorKind::Interrupted => return None,
-            Err(_) => 0,
+            Err(error) => (0, Some(error)),
         };
         if count == 0 {
             self.file = None;
         }
         self.untaken += count as u64;
-        Some(bytes[..count].to_vec())
+        Some((bytes[..count].to_vec(), trouble))
     }
 
     /// Rank 0 has taken so many bytes.

@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 use weft_fabric::Peer;
 
-use super::decision::{Contribution, Decided, Decision};
+use super::decision::{Contribution, Decided, Decision, Purpose};
 use super::message::{Body, Key, MemberState, RecoveryHead, Verb};
 use crate::engine::Engine;
 use crate::engine::request::Work;
@@ -108,6 +108,13 @@ impl Agreement {
     }
 }
 
+/// An agreement under way, for people and for who looks for deadlocks.
+pub(in crate::engine) struct AwaitedAgreement {
+    pub(in crate::engine) name: &'static str,
+    /// The members that have to do something next.
+    pub(in crate::engine) missing: Vec<Peer>,
+}
+
 /// What the next thing to do is.
 enum Next {
     Wait,
@@ -133,12 +140,14 @@ impl Agreements {
 
     /// Whether an earlier agreement of the communicator is under way here.
     fn has_earlier(&self, key: Key) -> bool {
-        self.all.iter().any(|one| {
-            one.key.context == key.context
-                && one.key.number < key.number
-                && one.own.is_some()
-                && !one.decided
-        })
+        self.under_way(key.context)
+            .any(|one| one.key.number < key.number)
+    }
+
+    /// Those of a communicator that this rank has begun, and that are not decided.
+    fn under_way(&self, context: u32) -> impl Iterator<Item = &Agreement> {
+        let all = self.all.iter();
+        all.filter(move |one| one.key.context == context && one.own.is_some() && !one.decided)
     }
 }
 
@@ -163,6 +172,37 @@ impl Engine {
         self.advance_agreements(context);
         self.drain_deferred();
         Ok(request)
+    }
+
+    /// What the agreement waits for that ends this request, if one does.
+    pub(in crate::engine) fn awaited_of_agreement(
+        &self,
+        request: RequestId,
+    ) -> Option<AwaitedAgreement> {
+        let agreements = &self.core.agreements;
+        let mut all = agreements.all.iter();
+        let asked = all.find(|one| one.request == Some(request))?;
+        let name = match asked.own.as_ref()?.purpose {
+            Purpose::Agree => "MPIX_Comm_agree",
+            Purpose::Shrink => "MPIX_Comm_shrink",
+        };
+        // Those of a communicator are carried out one after the other.
+        let under_way = agreements.under_way(asked.key.context);
+        let first = under_way.min_by_key(|one| one.key.number)?;
+        let (me, lost) = (self.fabric.me(), &self.core.lost);
+        let members = first.members.iter().copied();
+        let mut living = members.filter(|peer| *peer == me || !lost.has(*peer));
+        let missing = match living.next() {
+            Some(coordinator) if coordinator != me => vec![coordinator],
+            _ if first.proposed => living
+                .filter(|peer| !first.accepts.contains(peer))
+                .collect(),
+            _ => {
+                let heard = |peer: &Peer| first.heard.iter().any(|(other, _)| other == peer);
+                living.filter(|peer| !heard(peer)).collect()
+            }
+        };
+        Some(AwaitedAgreement { name, missing })
     }
 
     /// A member has said something of an agreement.

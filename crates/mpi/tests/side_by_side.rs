@@ -480,7 +480,8 @@ fn all_that_wait_in_any_engine_are_told_at_once() {
         .collect();
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| process.wait_any(&ids).unwrap());
-        let mut number = 100;
+        // Beyond all that was asked before: the last of those again would be no new one, and not be answered.
+        let mut number = 1_000_000;
         let mut answer = inquire(number);
         while answer.waits[0].operations.len() < 2 {
             number += 2;

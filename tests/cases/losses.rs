@@ -143,3 +143,42 @@ fn who_computes_in_the_middle_of_a_message_is_not_lost() {
         assert!(ended.out.contains("ok with 2 ranks"), "{ended:?}");
     }
 }
+
+/// Who dies is one of those who start processes: the root, whom these call, or another one. Those that are half started concern nobody.
+#[test]
+fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
+    let program = build("tests/programs/spawn_loss.c", &[]);
+    for fabric in FABRICS {
+        for (victim, moment, pause) in [
+            // It never comes to the call; the children come at once, or late.
+            ("2", "0", "0"),
+            ("2", "0", "100000"),
+            ("5", "0", "0"),
+            // In the middle of a call, while those who start wait for the children.
+            ("2", "50000", "100000"),
+            ("0", "50000", "100000"),
+            // Wherever that is.
+            ("0", "300", "0"),
+            ("0", "5000", "0"),
+            ("2", "1500", "0"),
+            ("2", "8000", "0"),
+        ] {
+            let mut command = tool("mpiexec");
+            command.args(["--on-death=report", fabric, "--timeout=60", "-n", "6"]);
+            command.arg(&program).args([victim, moment, pause]);
+            if fabric == "--fabric=auto" {
+                command.arg("again");
+            }
+            let ended = run(&mut command, Duration::from_secs(70));
+            let which = format!("{fabric}, {victim} {moment} {pause}");
+            assert_eq!(ended.code(), Some(128 + 9), "{which}: {ended:?}");
+            let going = ended.out.matches("goes on\n").count();
+            assert_eq!(going, 5, "{which}: {ended:?}");
+            assert!(!ended.err.contains("another error"), "{which}: {ended:?}");
+            if moment == "50000" || (moment == "0" && pause != "0") {
+                let told = "weft: spawned world 1 is ended: MPI_Comm_spawn has failed";
+                assert!(ended.err.contains(told), "{which}: {ended:?}");
+            }
+        }
+    }
+}

@@ -31,6 +31,12 @@ pub enum JobRequest {
         /// Its name.
         port: String,
     },
+    /// `MPI_Comm_spawn` has failed at those who have had processes started: the port by which these were to come is no more,
+    /// and they are ended.
+    Abandon {
+        /// The name of the port.
+        port: String,
+    },
     /// Whether there is such a port.
     FindPort {
         /// Its name.
@@ -126,7 +132,9 @@ impl Refusal {
     pub fn of(request: &JobRequest) -> Self {
         match request {
             JobRequest::Spawn(_) => Self::Spawn,
-            JobRequest::FindPort { .. } | JobRequest::ClosePort { .. } => Self::Port,
+            JobRequest::FindPort { .. }
+            | JobRequest::ClosePort { .. }
+            | JobRequest::Abandon { .. } => Self::Port,
             JobRequest::LookUp { .. } => Self::Name,
             JobRequest::Publish { .. } | JobRequest::Unpublish { .. } => Self::Service,
             JobRequest::World

@@ -55,6 +55,8 @@ pub enum Served {
     Waits,
     /// All of a world have said where they are: that is to be told everywhere, and then they are to be answered.
     Introduced(Vec<Address>),
+    /// A world is to be ended: those who have had it started do not wait for it any more. Who has asked is answered that it is done.
+    Abandoned(u32),
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -137,6 +139,7 @@ impl Worlds {
             JobRequest::Heard => JobAnswer::Done,
             JobRequest::OpenPort => self.open_port(process),
             JobRequest::ClosePort { port } => self.close_port(process, &port),
+            JobRequest::Abandon { port } => return self.abandon(process, &port),
             JobRequest::FindPort { port } => match self.find_port(&port) {
                 _ if self.is_elsewhere(&port) => JobAnswer::Elsewhere,
                 Ok(_) => JobAnswer::Done,
@@ -154,6 +157,7 @@ impl Worlds {
     pub fn answer(&mut self, process: u32, request: JobRequest) -> Option<JobAnswer> {
         match self.serve(process, request) {
             Served::Answered(answer) => Some(answer),
+            Served::Abandoned(_) => Some(JobAnswer::Done),
             Served::Spawn(_) | Served::Waits | Served::Introduced(_) => None,
         }
     }
@@ -207,13 +211,36 @@ impl Worlds {
         self.worlds.remove(&world);
     }
 
-    /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world.
-    pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) {
+    /// A world that was to come by a port of this process. Its root closes that when they have met: until then it is open.
+    fn awaited_by(&self, process: u32, world: &World) -> bool {
+        let port = world.parent.as_ref().map(|name| self.find_port(name));
+        port.is_some_and(|port| port.is_ok_and(|port| port.owner == process))
+    }
+
+    /// Those who have had a world started do not wait for it any more.
+    fn abandon(&mut self, process: u32, name: &str) -> Served {
+        let mut worlds = self.worlds.values();
+        let awaited = worlds
+            .find(|world| world.parent.as_deref() == Some(name) && self.awaited_by(process, world));
+        let awaited = awaited.map(|world| world.number);
+        match (self.close_port(process, name), awaited) {
+            (JobAnswer::Done, Some(world)) => Served::Abandoned(world),
+            (answer, _) => Served::Answered(answer),
+        }
+    }
+
+    /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world. Answers the
+    /// worlds that were to meet it and have not: they never will.
+    pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) -> Vec<u32> {
+        let worlds = self.worlds.values();
+        let awaited = worlds.filter(|world| self.awaited_by(process, world));
+        let abandoned = awaited.map(|world| world.number).collect();
         self.ports.retain(|_, owner| *owner != process);
         self.services.retain(|_, service| service.owner != process);
         self.introduced.remove(&process);
         self.worlds
             .retain(|_, world| !world.members.contains(&process) || !over(world));
+        abandoned
     }
 
     /// Opens a port.
@@ -383,6 +410,43 @@ mod tests {
         let elsewhere = port(Worlds::new(2, 8).open_port(0));
         let error = worlds.find_port(&elsewhere).expect_err("another job");
         assert!(error.contains("another job"), "{error}");
+    }
+
+    #[test]
+    fn a_world_is_abandoned_until_it_has_met_its_root() {
+        let mut worlds = Worlds::new(2, 8);
+        let ask = |worlds: &mut Worlds, process, port: &str| {
+            let port = port.to_owned();
+            worlds.serve(process, JobRequest::Abandon { port })
+        };
+        let done = Served::Answered(JobAnswer::Done);
+        let (one, two, three) = (
+            port(worlds.open_port(0)),
+            port(worlds.open_port(0)),
+            port(worlds.open_port(0)),
+        );
+        assert_eq!(ask(&mut worlds, 0, &one), done, "none was started");
+        let (met, left) = (
+            worlds.add(vec![2], two.clone()),
+            worlds.add(vec![3], three.clone()),
+        );
+        assert!(
+            matches!(
+                ask(&mut worlds, 1, &three),
+                Served::Answered(JobAnswer::Refused { .. })
+            ),
+            "another's"
+        );
+        assert_eq!(worlds.close_port(0, &two), JobAnswer::Done, "they have met");
+        assert!(matches!(
+            ask(&mut worlds, 0, &two),
+            Served::Answered(JobAnswer::Refused { .. })
+        ));
+        assert_eq!(ask(&mut worlds, 0, &three), Served::Abandoned(left));
+        let four = port(worlds.open_port(0));
+        let orphan = worlds.add(vec![4], four);
+        assert_eq!(worlds.end(1, |_| true), [0; 0]);
+        assert_eq!(worlds.end(0, |_| true), [orphan], "not {met}");
     }
 
     #[test]

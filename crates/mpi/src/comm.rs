@@ -33,6 +33,7 @@ pub use connections::Connections;
 use divided::Parts;
 pub use inter::Bridge;
 pub use port::Port;
+pub(crate) use port::first_call;
 pub use recovery::Shrinking;
 use topology::Topology;
 

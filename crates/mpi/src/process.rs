@@ -111,7 +111,7 @@ impl Process {
             hosts: OnceLock::new(),
             connections: Connections::new(world > 0),
             meetings: Meetings::default(),
-            port_calls: AtomicU32::new(0),
+            port_calls: AtomicU32::new(comm::first_call(world)),
             helper: HelperSlot::new(Arc::clone(&bell)),
             bell,
             prepared: AtomicBool::new(false),

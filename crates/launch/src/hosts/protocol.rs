@@ -327,6 +327,7 @@ impl Assigned {
                     // As long as a message may be; what it names is found out where they are started.
                     JobRequest::Spawn(request) => check_text(&request.port),
                     JobRequest::ClosePort { port: text }
+                    | JobRequest::Abandon { port: text }
                     | JobRequest::FindPort { port: text }
                     | JobRequest::LookUp { service: text } => check_text(text),
                     JobRequest::Publish { service, port }

@@ -208,6 +208,7 @@ impl Inspection {
             | Event::Assigned
             | Event::Output { .. }
             | Event::GivenUp { .. }
+            | Event::Abandoned { .. }
             | Event::Failed(_) => {}
         }
     }

@@ -92,10 +92,11 @@ impl LocalHost<'_> {
                     events.push(Event::Told { rank, told });
                 }
                 rank_processes::Event::Exited { ended } => {
-                    for (rank, _) in &ended {
-                        self.spawning.end(*rank, &self.processes);
-                    }
+                    let ranks = ended.iter().map(|(rank, _)| *rank);
+                    let then = ranks.flat_map(|rank| self.spawning.end(rank, &self.processes));
+                    let then: Vec<Event> = then.collect();
                     events.push(Event::Exited { ended });
+                    events.extend(then);
                 }
                 rank_processes::Event::Fence { .. } => {}
                 rank_processes::Event::Waits { rank, waits } => {

@@ -75,6 +75,8 @@ pub enum Event {
     },
     /// Not all of a world could be started: its end is no failure.
     GivenUp { world: u32 },
+    /// `MPI_Comm_spawn` has failed at those who have had this world started: nobody waits for it any more.
+    Abandoned { world: u32 },
     /// Ranks have ended, and this was noticed at the same time.
     Exited { ended: Vec<(u32, ExitStatus)> },
     /// A host is lost, with those of these ranks that had not ended.

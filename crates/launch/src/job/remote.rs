@@ -293,9 +293,10 @@ impl<'a> RemoteHosts<'a> {
             FromAgent::Exited { rank, status } => {
                 self.ranks.end(rank);
                 self.later.remove(&rank);
-                self.spawning.end(rank, |rank| self.later.contains(&rank));
+                let then = self.spawning.end(rank, |rank| self.later.contains(&rank));
                 let ended = vec![(rank, ExitStatus::from_raw(status))];
                 events.push(Event::Exited { ended });
+                events.extend(then);
             }
             FromAgent::Asked { rank, request } => {
                 let then = self.spawning.serve(rank, request);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::rank_hosts::{Event, WorldRank};
 use crate::bootstrap::name_of_this_host;
-use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest};
+use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 use crate::mapping::is_here;
 use crate::plan::{self, Plan, Program};
 use crate::rank_processes::{LaterSlot, RankNumbers, RankProcesses};
@@ -76,6 +76,10 @@ impl Spawning {
                 }
                 return Vec::new();
             }
+            Served::Abandoned(world) => {
+                processes.answer(rank, JobAnswer::Done);
+                return vec![Event::Abandoned { world }];
+            }
             // An honest rank waits for its answer before it asks again.
             Served::Spawn(_) if self.waiting.iter().any(|(asking, _, _)| *asking == rank) => {
                 JobAnswer::refuse(Refusal::Spawn, "a request of this process waits already")
@@ -103,10 +107,11 @@ impl Spawning {
     }
 
     /// A process has ended.
-    pub fn end(&mut self, rank: u32, processes: &RankProcesses) {
-        self.worlds
-            .end(rank, |world| !processes.is_any_running(&world.members));
+    pub fn end(&mut self, rank: u32, processes: &RankProcesses) -> Vec<Event> {
         self.waiting.retain(|(asking, _, _)| *asking != rank);
+        let over = |world: &World| !processes.is_any_running(&world.members);
+        let abandoned = self.worlds.end(rank, over).into_iter();
+        abandoned.map(|world| Event::Abandoned { world }).collect()
     }
 
     fn spawn(

@@ -381,6 +381,7 @@ impl<'a> Job<'a> {
                 }
             }
             Event::GivenUp { world } => self.ranks.give_up(world),
+            Event::Abandoned { world } => self.end_abandoned(world),
             Event::Output { rank, kind, bytes } => {
                 if !self.output.feed(rank, kind, &bytes) {
                     self.hosts.close_output(rank, kind);
@@ -489,7 +490,8 @@ impl<'a> Job<'a> {
     /// A rank has ended: whether the job goes on, as its other ranks handle the loss.
     fn handle_loss(&mut self, rank: u32, status: ExitStatus) -> bool {
         let failure = self.ranks.judge(rank);
-        let Some(failure) = failure.filter(|_| self.ranks.is_loss_handled(rank)) else {
+        let is_handled = self.ranks.is_loss_handled(rank) && !self.ranks.is_given_up(rank);
+        let Some(failure) = failure.filter(|_| is_handled) else {
             return false;
         };
         self.hosts.announce_end(rank, false);
@@ -505,7 +507,7 @@ impl<'a> Job<'a> {
     /// it goes no further because another one is lost, that one is waited for a moment: ranks may hear of a death over
     /// their connections sooner than its parent does.
     fn fail(&mut self, rank: u32, failure: Failure) {
-        if self.ranks.is_bereaved(rank) {
+        if self.ranks.is_bereaved(rank) && !self.ranks.is_given_up(rank) {
             let until = Instant::now() + CAUSE;
             self.consequence.get_or_insert((until, rank, failure));
             return;
@@ -543,6 +545,20 @@ impl<'a> Job<'a> {
         self.outcome.survive(failure);
         self.hosts.announce_end(rank, false);
         self.hosts.end_ranks(&others);
+    }
+
+    /// Nobody waits for a world any more: it ends, and the job goes on.
+    fn end_abandoned(&mut self, world: u32) {
+        let mut running = self.ranks.running_of(world);
+        // Those of which not all could be started are being ended already.
+        running.retain(|rank| !self.ranks.is_given_up(*rank));
+        self.ranks.give_up(world);
+        if !running.is_empty() && !self.outcome.has_failed() {
+            self.say(&format!(
+                "spawned world {world} is ended: MPI_Comm_spawn has failed at those who have started it; the job goes on without it"
+            ));
+            self.hosts.end_ranks(&running);
+        }
     }
 
     /// A rank, for people.

@@ -78,6 +78,14 @@ impl Call {
 /// Serials of calls are below this.
 const SERIALS: u32 = 1 << 29;
 
+/// The serial of a process's first call. Processes of later worlds may have the number in the job that another one had before, of which a
+/// call may lie there that nobody takes: they begin elsewhere.
+pub(crate) fn first_call(world: u32) -> u32 {
+    /// So many worlds, one after the other, begin at different serials.
+    const STARTS: u32 = 1024;
+    world % STARTS * (SERIALS / STARTS)
+}
+
 impl Comm {
     /// `MPI_Comm_accept`: an intercommunicator with whoever connects to a port of the root. `port` matters there only;
     /// its error is everybody's.

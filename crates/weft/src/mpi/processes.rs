@@ -117,8 +117,12 @@ impl Communicator {
         let root = u32::try_from(root).unwrap_or(u32::MAX);
         let made = self.comm().spawned(root, asked);
         if let Some(port) = port {
-            // Those that it was for have come, or never will.
-            _ = ask(self.state(), &JobRequest::ClosePort { port });
+            // Those that it was for have come; or never will, and whoever has called already waits for an answer.
+            let request = match &made {
+                Ok((_, Ok(_))) => JobRequest::ClosePort { port },
+                _ => JobRequest::Abandon { port },
+            };
+            _ = ask(self.state(), &request);
         }
         let (_, made) = made?;
         Ok(Intercommunicator::new(self.made(made?)))

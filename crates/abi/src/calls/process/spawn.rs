@@ -253,8 +253,12 @@ fn spawn(
     });
     let made = comm.spawned(root, asked);
     if let Some(port) = port {
-        // Those that it was for have come, or never will.
-        let _ = ask(JobRequest::ClosePort { port });
+        // Those that it was for have come; or never will, and whoever has called already waits for an answer.
+        let request = match &made {
+            Ok((_, Ok(_))) => JobRequest::ClosePort { port },
+            _ => JobRequest::Abandon { port },
+        };
+        let _ = ask(request);
     }
     let (numbers, made) = made?;
     if !codes.is_null() {

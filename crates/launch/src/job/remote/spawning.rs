@@ -147,6 +147,10 @@ impl RemoteSpawning {
                     self.tell(&mut then);
                 }
             }
+            Served::Abandoned(world) => {
+                then.events.push(Event::Abandoned { world });
+                then.answers.push((process, JobAnswer::Done));
+            }
             // An honest process waits for its answer before it asks again.
             Served::Spawn(_) if self.requests.iter().any(|(asking, ..)| *asking == process) => {
                 let reason = "a request of this process waits already";
@@ -432,9 +436,16 @@ impl RemoteSpawning {
             return then;
         }
         let answer = match failed.take() {
-            None => JobAnswer::Spawned {
-                counts: std::mem::take(counts),
-            },
+            None => {
+                // Who has asked for them may have ended meanwhile, and its port with it.
+                let asked = self.requests.front();
+                if asked.is_none_or(|(_, asked, _)| self.worlds.find_port(&asked.port).is_err()) {
+                    then.events.push(Event::Abandoned { world: *world });
+                }
+                JobAnswer::Spawned {
+                    counts: std::mem::take(counts),
+                }
+            }
             Some(reason) => {
                 then.events.push(Event::GivenUp { world: *world });
                 then.end = std::mem::take(started);
@@ -453,19 +464,20 @@ impl RemoteSpawning {
     }
 
     /// A process has ended. `runs`: whether one has not.
-    pub fn end(&mut self, process: u32, runs: impl Fn(u32) -> bool) {
+    pub fn end(&mut self, process: u32, runs: impl Fn(u32) -> bool) -> Vec<Event> {
         let over = |world: &crate::job_request::World| {
             !world
                 .members
                 .iter()
                 .any(|member| *member != process && runs(*member))
         };
-        self.worlds.end(process, over);
+        let abandoned = self.worlds.end(process, over).into_iter();
         // The first one is being served.
         let mut index = 0;
         self.requests.retain(|(asking, ..)| {
             index += 1;
             index == 1 || *asking != process
         });
+        abandoned.map(|world| Event::Abandoned { world }).collect()
     }
 }

@@ -175,7 +175,8 @@ fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
             let going = ended.out.matches("goes on\n").count();
             assert_eq!(going, 5, "{which}: {ended:?}");
             assert!(!ended.err.contains("another error"), "{which}: {ended:?}");
-            if moment == "50000" || (moment == "0" && pause != "0") {
+            // Where the children are there before they are called for, whatever else the machine does.
+            if moment == "0" && pause != "0" {
                 let told = "weft: spawned world 1 is ended: MPI_Comm_spawn has failed";
                 assert!(ended.err.contains(told), "{which}: {ended:?}");
             }

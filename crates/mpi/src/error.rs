@@ -216,6 +216,15 @@ impl From<weft_fabric::FabricError> for Error {
                     ),
                 );
             }
+            // The only blocks that the engine looks for are those of windows, and of what files share.
+            weft_fabric::FabricError::NotAllocated { peer } => {
+                return Self::new(
+                    ErrorClass::Other,
+                    format!(
+                        "rank {peer} of MPI_COMM_WORLD has given the memory of a window or a file back: its own operation has ended in an error; see what that says"
+                    ),
+                );
+            }
             _ => ErrorClass::Intern,
         };
         Self::new(class, cause.to_string())
@@ -224,3 +233,24 @@ impl From<weft_fabric::FabricError> for Error {
 
 /// Outcome of an MPI operation.
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use weft_fabric::{FabricError, Peer};
+
+    use super::*;
+
+    /// What a peer has taken back after an error of its own is no defect of ours.
+    #[test]
+    fn what_a_peer_has_taken_back_is_said_of_it() {
+        let peer = Peer(3);
+        for cause in [
+            FabricError::NotGranted { peer },
+            FabricError::NotAllocated { peer },
+        ] {
+            let error = Error::from(cause);
+            assert_eq!(error.class(), ErrorClass::Other);
+            assert!(error.text().starts_with("rank 3 "), "{error}");
+        }
+    }
+}

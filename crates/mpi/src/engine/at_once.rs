@@ -469,11 +469,7 @@ impl Engine {
 
     /// The same for who asks, and has somebody to ask again.
     #[inline(always)]
-    pub(crate) fn test_at_once(
-        &mut self,
-        request: RequestId,
-        bell: Option<&dyn Bell>,
-    ) -> Asked<Received> {
+    pub(crate) fn test_at_once(&mut self, request: RequestId, bell: &dyn Bell) -> Asked<Received> {
         if let Some(received) = self.core.requests.take_plain(request) {
             return Asked::Found(received);
         }
@@ -499,7 +495,7 @@ impl Engine {
 
     /// Whether a probe may find a message: one look, if none waits.
     #[inline(always)]
-    pub(crate) fn probe_at_once(&mut self, bell: Option<&dyn Bell>) -> Asked<()> {
+    pub(crate) fn probe_at_once(&mut self, bell: &dyn Bell) -> Asked<()> {
         if self.core.matching.unexpected_len() != 0 || !self.core.lost.is_quiet() {
             return Asked::Elsewhere;
         }
@@ -509,9 +505,9 @@ impl Engine {
         }
     }
 
-    /// One look for a call that asks: whether anything moved. Without a bell it does not give way.
+    /// One look for a call that asks: whether anything moved.
     #[inline]
-    fn ask_at_once(&mut self, bell: Option<&dyn Bell>) -> Asked<()> {
+    fn ask_at_once(&mut self, bell: &dyn Bell) -> Asked<()> {
         if self.driven {
             return Asked::Nothing;
         }
@@ -519,7 +515,7 @@ impl Engine {
             self.asking.found();
             return Asked::Found(());
         }
-        if bell.is_some_and(|bell| self.asking.in_vain(bell)) {
+        if self.asking.in_vain(bell) {
             return Asked::GiveWay;
         }
         Asked::Nothing

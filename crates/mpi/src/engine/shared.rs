@@ -171,40 +171,32 @@ impl Shared {
         });
     }
 
-    /// Asks, if nobody has the engine. As [`Guard::ask`], gives the core away and asks once more if that is the answer.
+    /// Asks, if nobody has the engine. As [`Guard::ask`], gives the core away if that is the answer; the caller asks once more, elsewhere.
     #[inline(always)]
     pub(crate) fn try_asking<T>(
         &self,
-        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
+        ask: impl FnOnce(&mut Engine, &dyn Bell) -> Asked<T>,
     ) -> Asked<T> {
         let Some(mut engine) = self.try_take() else {
             return Asked::Elsewhere;
         };
-        let asked = ask(&mut engine, Some(&*self.bell));
+        let asked = ask(&mut engine, &*self.bell);
         self.let_go(engine);
-        match asked {
-            Asked::GiveWay => self.give_way_and_ask(ask),
-            other => other,
+        if matches!(asked, Asked::GiveWay) {
+            self.give_way_and_help();
+            return Asked::Elsewhere;
         }
+        asked
     }
 
     #[cold]
-    fn give_way_and_ask<T>(
-        &self,
-        ask: impl Fn(&mut Engine, Option<&dyn Bell>) -> Asked<T>,
-    ) -> Asked<T> {
+    fn give_way_and_help(&self) {
         waiting::give_way(&*self.bell);
         if let Some(mut engine) = self.try_lock()
             && engine.neighbours.any
         {
             engine.help_others();
         }
-        let Some(mut engine) = self.try_take() else {
-            return Asked::Elsewhere;
-        };
-        let asked = ask(&mut engine, None);
-        self.let_go(engine);
-        asked
     }
 }
 

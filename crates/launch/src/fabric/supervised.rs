@@ -68,13 +68,10 @@ impl SupervisedBell {
             Arc::clone(&self.ended),
         );
         let watch = move || {
-            let mut heard = (0, Absences::default(), 0);
+            // Each time, whether or not something was told: who rings the doorbell has marked this place as awake before, and
+            // only who sleeps anew marks it as asleep. What was told may have been seen before it was rung for.
             place.attend(|| {
-                let told = (place.inquiry(), place.absences(), place.changes());
-                if told != heard {
-                    heard = told;
-                    bell.ring();
-                }
+                bell.ring();
                 ended.get().is_none()
             });
         };
@@ -117,5 +114,65 @@ impl Drop for SupervisedBell {
         if let Some(watcher) = watcher.take() {
             let _ = watcher.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+    use std::time::Instant;
+    use weft_fabric::Peer;
+    use weft_fabric_shm::{Options, Shm, Watch, initialise, segment_size};
+    use weft_sys::MemoryFile;
+
+    /// The watcher may have seen an inquiry before it is rung for it: that ring brings nothing new, but has marked the place as awake.
+    #[test]
+    fn who_is_woken_for_nothing_shows_that_it_sleeps_again() {
+        let file = MemoryFile::create("weft-test", segment_size(2).expect("fits")).expect("memory");
+        let mapping = file.map().expect("maps");
+        initialise(&mapping, 2, 2).expect("the right size");
+        let watch = Watch::open(&file).expect("initialised");
+        let [local, mut other] = [0, 1].map(|rank| {
+            let descriptor = file.as_fd().try_clone_to_owned().expect("duplicates");
+            Shm::attach_with(descriptor, rank, &Options::default()).expect("joins")
+        });
+        let network = NetworkBell::new(local.bell().load()).expect("descriptors");
+        let bell = SupervisedBell {
+            inner: Arc::new(network),
+            place: Arc::new(local.sleep_elsewhere()),
+            ended: Arc::default(),
+            watcher: Mutex::default(),
+        };
+        let is_over = OnceLock::new();
+        let sleeper = || {
+            while is_over.get().is_none() {
+                let ticket = bell.prepare();
+                match is_over.get() {
+                    None => bell.wait(ticket, None),
+                    Some(()) => bell.cancel(ticket),
+                }
+            }
+        };
+        // The watcher is at the doorbell, and of both places the other one is awake.
+        let sleeps = |other: &mut Shm| {
+            let end = Instant::now() + Duration::from_secs(20);
+            let mut does = || other.is_asleep(Peer(0)) && watch.awake() == 1;
+            while !does() && Instant::now() < end {
+                std::thread::yield_now();
+            }
+            does()
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(sleeper);
+            let shows_it = (0..100).all(|_| {
+                let sleeps = sleeps(&mut other);
+                other.wake(Peer(0));
+                sleeps
+            });
+            let _ = is_over.set(());
+            bell.ring();
+            assert!(shows_it, "it sleeps, and shows itself awake");
+        });
     }
 }

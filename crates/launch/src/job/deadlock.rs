@@ -40,8 +40,9 @@ pub use report::Standstill;
 
 /// Time between looks at who sleeps.
 const LOOK: Duration = Duration::from_millis(125);
-/// How long all ranks have to answer. One that is slower may still be judged later.
-const ANSWERS: Duration = Duration::from_millis(600);
+/// How long all ranks have to answer: those of a busy machine need seconds to read where in the program they are. Who has gone on
+/// answers when it sleeps again. One that is slower may still be judged later.
+const ANSWERS: Duration = Duration::from_secs(10);
 /// After an inquiry: how long what it has itself changed may take to show.
 const SETTLE: Duration = LOOK.saturating_mul(4);
 /// Longest time between inquiries while nothing moves.
@@ -243,7 +244,6 @@ impl DeadlockWatch {
         ranks: &mut impl WatchedRanks,
     ) -> State {
         let until = now + ANSWERS;
-        self.next = until;
         State::Asked(Asked {
             round,
             number: ranks.inquire(round == Round::Full),
@@ -291,7 +291,6 @@ impl DeadlockWatch {
             if now >= asked.until {
                 return (self.let_be(now), None);
             }
-            self.next = asked.until;
             return (State::Asked(asked), None);
         }
         let of_judged = |answers: &BTreeMap<u32, RankWaits>| {

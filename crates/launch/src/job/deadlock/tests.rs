@@ -136,14 +136,35 @@ fn who_does_not_answer_is_not_accused() {
 }
 
 #[test]
+fn who_answers_late_is_judged_by_that_answer() {
+    let mut scene = Scene::new();
+    for _ in 0..3 {
+        assert!(!scene.pass(ANSWERS / 2, &[0]));
+        scene.answer(1);
+    }
+    assert!(scene.pass(LOOK, &[0, 1]));
+    assert_eq!(scene.ranks.asked, [false, false, true]);
+}
+
+#[test]
+fn who_ends_without_an_answer_is_not_waited_for() {
+    let mut scene = Scene::new();
+    assert!(!scene.pass(Duration::from_secs(1), &[0]));
+    assert_eq!(scene.ranks.asked.len(), 1);
+    scene.ranks.running[1].is_finalised = true;
+    scene.pass(Duration::from_secs(1), &[0]);
+    assert!(scene.ranks.asked.len() > 1, "by who is left it goes on");
+}
+
+#[test]
 fn who_is_asked_in_vain_is_asked_ever_more_rarely() {
     let mut scene = Scene::new();
-    assert!(!scene.pass(Duration::from_secs(60), &[0]));
-    assert!(scene.ranks.asked.len() < 12, "{:?}", scene.ranks.asked);
+    assert!(!scene.pass(ANSWERS * 12, &[0]));
+    assert!(scene.ranks.asked.len() < 10, "{:?}", scene.ranks.asked);
     let before = scene.ranks.asked.len();
     // Something has moved.
     scene.ranks.rest = None;
-    scene.pass(Duration::from_secs(1), &[0]);
+    scene.pass(ANSWERS, &[0]);
     scene.ranks.rest = Some(1000);
     scene.pass(Duration::from_secs(1), &[0]);
     assert!(scene.ranks.asked.len() > before);

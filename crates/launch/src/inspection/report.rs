@@ -182,7 +182,7 @@ fn lines_of_other_host(rank: &RankReport, host: &str, lines: &mut Vec<String>) {
     lines.extend(unreceived.map(|text| format!("    not received there: {}", printable(text))));
 }
 
-/// What is known of a process that waits for nothing in MPI.
+/// What is known of a process that does not say that it waits in MPI.
 fn outside(rank: &RankReport, activity: Activity, state: &ProcessState) -> String {
     let process = rank.process;
     let mut text = match activity {
@@ -205,7 +205,9 @@ fn outside(rank: &RankReport, activity: Activity, state: &ProcessState) -> Strin
     text += match rank.phase {
         Phase::Awaited | Phase::Before => "; it has not initialised MPI",
         Phase::After => "; it has finalised MPI",
-        Phase::Within if activity == Activity::Computing => "; it waits for nothing in MPI",
+        Phase::Within if activity == Activity::Computing => {
+            "; it does not say that it waits in MPI"
+        }
         Phase::Within => "",
     };
     text + &format!("; for its stack: gdb -p {process}")

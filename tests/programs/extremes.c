@@ -6,6 +6,9 @@
  *     extremes -v                         all functions, and how long each takes
  *     extremes -1 NAME ARGUMENT EXTREME   one call in this process, for a debugger
  *
+ * Files of gigabytes are written by two functions that write alone and together; the others have little space for a file,
+ * unless WEFT_LARGE_FILES is set.
+ *
  * A process for each function makes its calls one after the other; if it dies or stands still, that is
  * noted, and another one goes on with the next call. It has little memory of its own, so that what a
  * call needs for a count that it was given cannot always be had. */
@@ -23,6 +26,8 @@
 #define LIMIT 60
 /* Memory that a process may have for itself. */
 #define MEMORY ((rlim_t)1 << 30)
+/* Bytes that a file may have which most functions write. */
+#define FILE_SIZE ((rlim_t)1 << 26)
 
 /* Where a process stands, for the one that watches it. */
 struct progress {
@@ -32,12 +37,23 @@ struct progress {
 };
 static struct progress *progress;
 
-static void begin(void) {
+/* What they write takes most of the time of this program. */
+static void bound_file(const char *name) {
+    struct rlimit size = {FILE_SIZE, FILE_SIZE};
+    if (getenv("WEFT_LARGE_FILES") || strncmp(name, "MPI_File_write", 14) || !strcmp(name, "MPI_File_write_at") ||
+        !strcmp(name, "MPI_File_write_all_c"))
+        return;
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &size);
+}
+
+static void begin(const char *name) {
     struct rlimit memory = {MEMORY, MEMORY}, core = {0, 0};
     setrlimit(RLIMIT_CORE, &core);
     MPI_Init(NULL, NULL);
     make_objects();
     setrlimit(RLIMIT_DATA, &memory);
+    bound_file(name);
 }
 
 /* One call; says if what it returns is no error of MPI. */
@@ -101,7 +117,7 @@ static int run(const struct function *function, int verbose) {
         pid_t process = fork();
         if (process == 0) {
             signal(SIGALRM, SIG_DFL);
-            begin();
+            begin(function->name);
             make_calls(function, from);
             fflush(stdout);
             _exit(0);
@@ -146,7 +162,7 @@ int main(int argc, char **argv) {
         const struct function *function = &functions[i];
         if (one && !strcmp(function->name, argv[2])) {
             struct choice choice = {atoi(argv[3]), atoi(argv[4]), 0};
-            begin();
+            begin(function->name);
             make_call(function, &choice);
             printf("returned %d%s\n", progress->code, choice.over ? ", there is no such extreme" : "");
             return 0;

@@ -131,12 +131,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         [&library, &mpich, &fortran],
     )?;
     let mut tests = dist::cargo();
+    // Of the whole workspace, though they are those of one package: by itself it asks for other features of what all are built
+    // on, and everything would be built once more.
     tests
         .current_dir(&root)
         .args([
             "test",
-            "--package",
-            "weft-tests",
+            "--workspace",
             "--test",
             "programs",
             "--test",

@@ -139,6 +139,7 @@ const STEPS: &[Step] = &[
             ("WEFT_SEEDS", "2000"),
             ("WEFT_SECONDS", "120"),
             ("PROPTEST_CASES", "20000"),
+            ("WEFT_LARGE_FILES", "1"),
         ]),
         ..Step::new(
             "unit and system tests",

@@ -221,3 +221,34 @@ fn a_spawned_process_that_ends_before_it_has_met_its_parents_is_an_error_of_the_
         }
     }
 }
+
+/// What a rank has forked has its connections, and may outlive it.
+#[test]
+fn a_rank_is_missed_although_a_process_that_it_has_forked_holds_its_connections() {
+    let program = build("tests/programs/loss_forked.c", &[]);
+    for fabric in FABRICS {
+        let mut command = tool("mpiexec");
+        command.args(["--on-death=report", fabric, "--timeout=30", "-n", "4"]);
+        let ended = run(command.arg(&program), Duration::from_secs(40));
+        let heard = ended.out.matches("has heard of it").count();
+        assert_eq!(heard, 3, "{fabric}: {ended:?}");
+        assert_eq!(ended.code(), Some(128 + 9), "{fabric}: {ended:?}");
+    }
+}
+
+/// That says who lacks them, how many there may be, and what to do.
+#[test]
+fn a_rank_without_descriptors_for_its_connections_says_so() {
+    let program = build("tests/programs/all_to_all.c", &[]);
+    let few = format!("ulimit -n 16; exec {}", program.display());
+    let mut command = tool("mpiexec");
+    command.args(["--fabric=tcp", "--timeout=60", "-n", "12", "sh", "-c"]);
+    let ended = run(command.arg(few), Duration::from_secs(70));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let told = "has no descriptor left for that connection: a process may have no more than its limit of 16";
+    assert!(ended.err.contains(told), "{ended:?}");
+    assert!(
+        ended.err.contains("raise the limit (ulimit -n)"),
+        "{ended:?}"
+    );
+}

@@ -183,3 +183,72 @@ fn a_spawn_that_loses_a_parent_ends_what_it_has_started_and_nobody_else() {
         }
     }
 }
+
+/// Who starts processes hears of one that never comes to them, also where the job goes on after deaths; and can start others.
+#[test]
+fn a_spawned_process_that_ends_before_it_has_met_its_parents_is_an_error_of_the_spawn() {
+    let reported = build("tests/programs/spawn_unmet.c", &[]);
+    let handled = build("tests/programs/spawn_unmet.c", &["-DHANDLES"]);
+    for fabric in FABRICS {
+        for (how, code) in [
+            (["killed", "0", "1"], 128 + 9),
+            (["killed", "0", "3"], 128 + 9),
+            (["killed", "2", "3"], 128 + 9),
+            (["exits", "1", "2"], 3),
+            (["leaves", "0", "2"], 1),
+        ] {
+            for (program, options, code) in [
+                (&reported, &["--on-death=report"][..], code),
+                (&handled, &[], 0),
+            ] {
+                let mut command = tool("mpiexec");
+                command.args([fabric, "--timeout=60", "-n", "3"]);
+                command.args(options).arg(program).args(how);
+                let ended = run(&mut command, Duration::from_secs(70));
+                let which = format!("{fabric}, {how:?}, {options:?}");
+                assert_eq!(ended.code(), Some(code), "{which}: {ended:?}");
+                let going = ended.out.matches("goes on\n").count();
+                assert_eq!(going, 3, "{which}: {ended:?}");
+                let told = format!("weft: rank {} of spawned world 1 ", how[1]);
+                assert!(ended.err.contains(&told), "{which}: {ended:?}");
+                let all = ended.err.matches("before it had met those").count();
+                assert_eq!(all, 3, "{which}: {ended:?}");
+                if how[1] == "0" {
+                    let named = "MPI_Comm_spawn: rank 0 of spawned world ";
+                    assert_eq!(ended.out.matches(named).count(), 3, "{which}: {ended:?}");
+                }
+            }
+        }
+    }
+}
+
+/// What a rank has forked has its connections, and may outlive it.
+#[test]
+fn a_rank_is_missed_although_a_process_that_it_has_forked_holds_its_connections() {
+    let program = build("tests/programs/loss_forked.c", &[]);
+    for fabric in FABRICS {
+        let mut command = tool("mpiexec");
+        command.args(["--on-death=report", fabric, "--timeout=30", "-n", "4"]);
+        let ended = run(command.arg(&program), Duration::from_secs(40));
+        let heard = ended.out.matches("has heard of it").count();
+        assert_eq!(heard, 3, "{fabric}: {ended:?}");
+        assert_eq!(ended.code(), Some(128 + 9), "{fabric}: {ended:?}");
+    }
+}
+
+/// That says who lacks them, how many there may be, and what to do.
+#[test]
+fn a_rank_without_descriptors_for_its_connections_says_so() {
+    let program = build("tests/programs/all_to_all.c", &[]);
+    let few = format!("ulimit -n 16; exec {}", program.display());
+    let mut command = tool("mpiexec");
+    command.args(["--fabric=tcp", "--timeout=60", "-n", "12", "sh", "-c"]);
+    let ended = run(command.arg(few), Duration::from_secs(70));
+    assert_ne!(ended.code(), Some(0), "{ended:?}");
+    let told = "has no descriptor left for that connection: a process may have no more than its limit of 16";
+    assert!(ended.err.contains(told), "{ended:?}");
+    assert!(
+        ended.err.contains("raise the limit (ulimit -n)"),
+        "{ended:?}"
+    );
+}

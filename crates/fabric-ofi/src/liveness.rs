@@ -105,6 +105,16 @@ impl Liveness {
         self.tcp.farewell();
     }
 
+    /// Which process has the number of a peer.
+    pub fn incarnation(&self, peer: Peer) -> u32 {
+        self.tcp.incarnation(peer)
+    }
+
+    /// The same as the directory has it now.
+    pub fn recorded_incarnation(&self, peer: Peer) -> u32 {
+        self.tcp.recorded_incarnation(peer)
+    }
+
     /// Tells a peer that this process is absent.
     pub fn announce_absence(&mut self, to: Peer) {
         self.tcp.announce_absence(to);

@@ -83,6 +83,13 @@ impl Fabric for Abroad {
         Arc::clone(&self.bell)
     }
 
+    fn incarnation(&self, peer: Peer) -> u32 {
+        match self.bridges.is_own(peer) {
+            true => self.own.incarnation(peer),
+            false => 0,
+        }
+    }
+
     fn route(&self, peer: Peer) -> &'static str {
         match self.bridges.is_own(peer) {
             true => self.own.route(peer),

@@ -27,6 +27,7 @@
 //! | `handshake` | who speaks for this rank, and one handshake |
 //! | `handshakes` | candidates and listeners, watched and bounded: what has happened to a connection before it is chosen |
 //! | `notices` | what is told to peers without a connection: that this process is absent |
+//! | `orphans` | connections that outlive their process |
 //! | `select` | which connection of a pair is taken |
 //! | here | what follows from what: what happens to a candidate, to a dial, to a connection that breaks |
 //!
@@ -39,6 +40,7 @@ mod handshake;
 mod handshakes;
 mod listeners;
 mod notices;
+mod orphans;
 mod select;
 
 use std::io;
@@ -61,10 +63,11 @@ use crate::session::{Sent, Session};
 use crate::wire::{self, FrameKind};
 use addresses::Addresses;
 use candidates::{Call, Candidate, Said};
-use dial::Dials;
+use dial::{Dials, Why};
 use handshake::Identity;
 use handshakes::{Handshakes, Outcome};
 use notices::Notices;
+use orphans::Orphans;
 use select::Present;
 
 /// Connections accepted in one look: who has not proved the key must not keep the job from its work.
@@ -83,6 +86,7 @@ pub struct Connector<N: Network> {
     handshakes: Handshakes<N>,
     dials: Dials,
     notices: Notices<N::Stream>,
+    orphans: Orphans,
     /// When a candidate or a dial is to be looked after.
     due: u64,
     /// Things that happened although nothing was handed out.
@@ -119,6 +123,7 @@ impl<N: Network> Connector<N> {
             addresses,
             dials: Dials::default(),
             notices: Notices::new(),
+            orphans: Orphans::default(),
             due: u64::MAX,
             progressed: 0,
             network,
@@ -193,6 +198,16 @@ impl<N: Network> Connector<N> {
         self.config.me < peer
     }
 
+    /// Which process has the number of a peer, as this rank has last looked.
+    pub fn incarnation(&self, peer: u32) -> u32 {
+        self.incarnations.of(peer)
+    }
+
+    /// The same as the directory has it now.
+    pub fn recorded_incarnation(&self, peer: u32) -> u32 {
+        self.incarnations.recorded(peer)
+    }
+
     /// Whether the directory has news of members.
     #[inline]
     pub fn is_stale(&self) -> bool {
@@ -221,15 +236,17 @@ impl<N: Network> Connector<N> {
     pub fn hear_losses(&mut self, peers: &mut Peers<N>) {
         let me = self.config.me;
         for peer in (0..self.config.peers).filter(|peer| *peer != me) {
-            // A connection tells by its end, after what came on it.
-            let is_connected = peers.get(peer).is_some_and(Session::is_connected);
-            if !is_connected
-                && peers.check(Peer(peer)).is_ok()
+            if peers.check(Peer(peer)).is_ok()
                 && let Some(reason) = self.incarnations.loss(peer)
             {
-                self.give_up(peer, reason, peers);
+                // A connection tells by its end, after what came on it; or does not end.
+                match received(peers, peer) {
+                    Some(received) => self.orphans.add(peer, self.network.now(), received),
+                    None => self.give_up(peer, reason, peers),
+                }
             }
         }
+        self.set_due();
     }
 
     // Dialling.
@@ -306,7 +323,7 @@ impl<N: Network> Connector<N> {
     /// Keeps why an address of a peer did not work, for the case that none does.
     fn note_failure(&mut self, (peer, offer): (u32, usize), text: String) {
         if let Some(dial) = self.dials.get_mut(peer) {
-            dial.note_failure(offer, text, false);
+            dial.note_failure(offer, text, Why::Other);
         }
     }
 
@@ -318,11 +335,15 @@ impl<N: Network> Connector<N> {
         error: &io::Error,
         peers: &mut Peers<N>,
     ) {
-        let refused = error.kind() == io::ErrorKind::ConnectionRefused;
+        let why = match error.kind() {
+            io::ErrorKind::ConnectionRefused => Why::Refused,
+            _ if is_exhausted(weft_sys::error::errno(error).unwrap_or(0)) => Why::Exhausted,
+            _ => Why::Other,
+        };
         let Some(dial) = self.dials.get_mut(peer) else {
             return;
         };
-        dial.note_failure(offer, format!("{address}: {error}"), refused);
+        dial.note_failure(offer, format!("{address}: {error}"), why);
         let Some(session) = peers.get(peer) else {
             return;
         };
@@ -701,6 +722,11 @@ impl<N: Network> Connector<N> {
         for peer in self.dials.peers() {
             self.tick_dial(peer, now, peers);
         }
+        let silent = self.orphans.take_silent(now, |peer| received(peers, peer));
+        for peer in silent {
+            let what = "its process has ended, and one that it has forked holds the connection";
+            self.broke(peer, &Failure::of(what), peers);
+        }
         self.set_due();
     }
 
@@ -743,11 +769,18 @@ impl<N: Network> Connector<N> {
             .due(now)
             .into_iter()
             .chain(self.handshakes.due())
+            .chain(self.orphans.due())
             .min();
         self.due = due.unwrap_or(u64::MAX);
         self.bell.set_due(self.due);
         self.bell.set_reaching(!self.dials.is_empty());
     }
+}
+
+/// How many frames of a peer were handed out, if there is a connection.
+fn received<N: Network>(peers: &Peers<N>, peer: u32) -> Option<u64> {
+    let session = peers.get(peer).filter(|session| session.is_connected())?;
+    Some(session.traffic(Peer(peer)).received)
 }
 
 #[cfg(test)]

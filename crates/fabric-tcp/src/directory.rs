@@ -63,6 +63,12 @@ impl Incarnations {
         self.known.get(peer as usize).copied().unwrap_or(0)
     }
 
+    /// The incarnation of a member, as the directory has it now.
+    pub fn recorded(&self, peer: u32) -> u32 {
+        let directory = self.directory.as_ref();
+        directory.map_or(0, |directory| directory.incarnation(peer))
+    }
+
     /// Whether the directory has changed.
     #[inline]
     pub fn are_stale(&self) -> bool {

@@ -521,6 +521,10 @@ impl<N: Network> Fabric for Tcp<N> {
         handed
     }
 
+    fn incarnation(&self, peer: Peer) -> u32 {
+        self.connector.incarnation(peer.0)
+    }
+
     fn traffic(&self) -> Traffic {
         let (links, all_at_rest) = self.peers.traffic();
         Traffic {
@@ -568,6 +572,10 @@ impl Remote for Tcp {
     }
 
     #[inline]
+    fn recorded_incarnation(&self, peer: Peer) -> u32 {
+        self.connector.recorded_incarnation(peer.0)
+    }
+
     fn has_deferred(&self) -> bool {
         self.portal.has_deferred()
     }

@@ -112,6 +112,10 @@ pub trait Remote: Fabric {
     /// of both.
     fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses);
 
+    /// Which process has the number of a peer of the other fabric. While any of this host has to do with one that is lost no other
+    /// process gets its number, so that the one that is recorded is meant.
+    fn recorded_incarnation(&self, peer: Peer) -> u32;
+
     /// Whether requests wait for the other fabric to be asked.
     fn has_deferred(&self) -> bool;
 
@@ -452,6 +456,13 @@ impl<L: Fabric, R: Remote> Fabric for Union<L, R> {
 
     fn is_flushed(&mut self) -> bool {
         self.local.is_flushed() && self.remote.is_flushed()
+    }
+
+    fn incarnation(&self, peer: Peer) -> u32 {
+        match self.ranks.local(peer) {
+            Some(_) => self.remote.recorded_incarnation(peer),
+            None => self.remote.incarnation(peer),
+        }
     }
 
     /// What ranks of this host exchange lies in their memory.

@@ -254,6 +254,11 @@ macro_rules! forward_fabric {
             $to.announce_absence(to);
         }
     };
+    ($this:ident => $to:expr; incarnation) => {
+        fn incarnation(&$this, peer: $crate::Peer) -> u32 {
+            $to.incarnation(peer)
+        }
+    };
     ($this:ident => $to:expr; traffic) => {
         fn traffic(&$this) -> $crate::Traffic {
             $to.traffic()

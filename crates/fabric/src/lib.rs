@@ -498,6 +498,13 @@ pub trait Fabric: Send {
     /// a poll, or a sleep on the bell, which ends soon while this is false.
     fn is_flushed(&mut self) -> bool;
 
+    /// Which process has the number of a peer, of those that have it one after the other, as it is known here: a number that grows,
+    /// and is the same at all members. 0 for one that has had the number from the start, and where none is given again.
+    fn incarnation(&self, peer: Peer) -> u32 {
+        let _ = peer;
+        0
+    }
+
     /// What is on its way between this member and its peers over a network, for who proves that nobody can go on. What is
     /// stored in memory that the receiver looks at is not: its look finds it.
     fn traffic(&self) -> Traffic;

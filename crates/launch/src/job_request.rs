@@ -96,6 +96,8 @@ pub enum JobAnswer {
     Spawned {
         /// In the order of the request.
         counts: Vec<u32>,
+        /// The number of their world.
+        world: u32,
     },
     /// The world of the asking process.
     World(World),

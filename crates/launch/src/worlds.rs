@@ -39,6 +39,10 @@ pub struct Worlds {
     next_port: u32,
     /// Open ports, by their number, with their owner.
     ports: HashMap<u32, u32>,
+    /// By which open port a world is to come, by the number of that.
+    awaited: HashMap<u32, u32>,
+    /// Ports by which none comes any more: with their owner and why, until that closes them.
+    in_vain: HashMap<u32, (u32, String)>,
     services: HashMap<String, Service>,
     /// Where processes are that have said it, until all of their world have.
     introduced: BTreeMap<u32, String>,
@@ -112,6 +116,8 @@ impl Worlds {
             worlds: BTreeMap::new(),
             next_port: 1,
             ports: HashMap::new(),
+            awaited: HashMap::new(),
+            in_vain: HashMap::new(),
             services: HashMap::new(),
             introduced: BTreeMap::new(),
         }
@@ -121,6 +127,9 @@ impl Worlds {
     pub fn add(&mut self, members: Vec<u32>, parent: String) -> u32 {
         let number = self.next_world;
         self.next_world += 1;
+        if let Ok(port) = self.find_port(&parent) {
+            self.awaited.insert(port.number, number);
+        }
         let world = World {
             number,
             members,
@@ -217,6 +226,18 @@ impl Worlds {
         port.is_some_and(|port| port.is_ok_and(|port| port.owner == process))
     }
 
+    /// One of a world has ended before it had met those who have had it started: they wait in vain, and this is why. Their port is
+    /// no more, if they have not all met by the others of that world.
+    pub fn lose(&mut self, world: u32, reason: &str) {
+        let awaited = self.awaited.iter().find(|(_, other)| **other == world);
+        if let Some((&port, _)) = awaited {
+            self.awaited.remove(&port);
+            if let Some(owner) = self.ports.remove(&port) {
+                self.in_vain.insert(port, (owner, reason.to_owned()));
+            }
+        }
+    }
+
     /// Those who have had a world started do not wait for it any more.
     fn abandon(&mut self, process: u32, name: &str) -> Served {
         let mut worlds = self.worlds.values();
@@ -236,6 +257,9 @@ impl Worlds {
         let awaited = worlds.filter(|world| self.awaited_by(process, world));
         let abandoned = awaited.map(|world| world.number).collect();
         self.ports.retain(|_, owner| *owner != process);
+        let ports = &self.ports;
+        self.awaited.retain(|port, _| ports.contains_key(port));
+        self.in_vain.retain(|_, (owner, _)| *owner != process);
         self.services.retain(|_, service| service.owner != process);
         self.introduced.remove(&process);
         self.worlds
@@ -284,10 +308,13 @@ impl Worlds {
         }
         match self.ports.get(&port.number) {
             Some(owner) if *owner == port.owner => Ok(port),
-            _ => Err(format!(
-                "the port '{}' is not open: it was closed, or its process has ended; open one with MPI_Open_port",
-                PortName::shown(name)
-            )),
+            _ => Err(match self.in_vain.get(&port.number) {
+                Some((_, reason)) => reason.clone(),
+                None => format!(
+                    "the port '{}' is not open: it was closed, or its process has ended; open one with MPI_Open_port",
+                    PortName::shown(name)
+                ),
+            }),
         }
     }
 
@@ -296,6 +323,7 @@ impl Worlds {
         match self.find_port(name) {
             Ok(port) if port.owner == process => {
                 self.ports.remove(&port.number);
+                self.awaited.remove(&port.number);
                 JobAnswer::Done
             }
             Ok(_) => JobAnswer::refuse(
@@ -305,7 +333,13 @@ impl Worlds {
                     PortName::shown(name)
                 ),
             ),
-            Err(reason) => JobAnswer::refuse(Refusal::Port, reason),
+            Err(reason) => {
+                if let Some((_, port)) = PortName::parse(name) {
+                    self.in_vain
+                        .retain(|number, (owner, _)| *number != port.number || *owner != process);
+                }
+                JobAnswer::refuse(Refusal::Port, reason)
+            }
         }
     }
 
@@ -447,6 +481,39 @@ mod tests {
         let orphan = worlds.add(vec![4], four);
         assert_eq!(worlds.end(1, |_| true), [0; 0]);
         assert_eq!(worlds.end(0, |_| true), [orphan], "not {met}");
+    }
+
+    #[test]
+    fn whoever_waits_for_a_world_that_is_lost_asks_for_its_port_and_hears_why() {
+        let mut worlds = Worlds::new(2, 8);
+        let (one, two) = (port(worlds.open_port(0)), port(worlds.open_port(0)));
+        let (met, lost) = (
+            worlds.add(vec![2], one.clone()),
+            worlds.add(vec![3, 4], two.clone()),
+        );
+        worlds.close_port(0, &one);
+        worlds.lose(met, "late");
+        assert!(!worlds.find_port(&one).expect_err("closed").contains("late"));
+        // That all of it have ended by then changes nothing.
+        for process in [3, 4] {
+            worlds.end(process, |_| true);
+        }
+        worlds.lose(lost, "it was killed");
+        assert_eq!(worlds.find_port(&two), Err("it was killed".to_owned()));
+        worlds.close_port(1, &two);
+        assert_eq!(worlds.find_port(&two), Err("it was killed".to_owned()));
+        let ask = JobRequest::Abandon { port: two.clone() };
+        assert!(matches!(
+            worlds.serve(0, ask),
+            Served::Answered(JobAnswer::Refused { .. })
+        ));
+        assert!(
+            worlds
+                .find_port(&two)
+                .expect_err("closed")
+                .contains("is not open")
+        );
+        assert!(worlds.in_vain.is_empty() && worlds.awaited.is_empty());
     }
 
     #[test]

@@ -32,8 +32,8 @@ use connections::Connection;
 pub use connections::Connections;
 use divided::Parts;
 pub use inter::Bridge;
-pub use port::Port;
 pub(crate) use port::first_call;
+pub use port::{AwaitedWorld, Port};
 pub use recovery::Shrinking;
 use topology::Topology;
 

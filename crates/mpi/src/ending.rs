@@ -93,16 +93,21 @@ impl Process {
         if !self.has_several_hosts() {
             return false;
         }
-        let until = Instant::now() + NOTICE;
+        self.look_until(NOTICE, || self.hears_of_absence())
+    }
+
+    /// Looks until `is_there` answers true, for so long at most; answers whether it has.
+    pub(crate) fn look_until(&self, limit: Duration, is_there: impl Fn() -> bool) -> bool {
+        let until = Instant::now() + limit;
         loop {
             let ticket = self.bell.prepare();
             // What else comes is taken, or it would end each sleep at once.
             self.lock().look();
-            let hears = self.hears_of_absence();
+            let found = is_there();
             let left = until.saturating_duration_since(Instant::now());
-            if hears || left.is_zero() {
+            if found || left.is_zero() {
                 self.bell.cancel(ticket);
-                return hears;
+                return found;
             }
             self.bell.wait(ticket, Some(left));
         }

@@ -24,6 +24,12 @@ pub fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC).to("pipe2", || "make a pipe".into())
 }
 
+/// How many this process may have open; `None`: as many as there are.
+#[must_use]
+pub fn limit() -> Option<u64> {
+    getrlimit(Resource::Nofile).current
+}
+
 /// What a socket pair carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carries {

@@ -184,6 +184,11 @@ impl Fabric for Ofi {
         flushed && watched
     }
 
+    fn incarnation(&self, peer: Peer) -> u32 {
+        let liveness = self.liveness.as_ref();
+        liveness.map_or(0, |liveness| liveness.incarnation(peer))
+    }
+
     fn traffic(&self) -> Traffic {
         let mut traffic = Traffic {
             is_at_rest: self.mail.needs_nobody()
@@ -244,6 +249,11 @@ impl Fabric for Ofi {
 impl Remote for Ofi {
     fn grant_as(&mut self, token: Token, region: Region, rights: Rights, uses: Uses) {
         self.portal.grant_as(token, region, rights, uses);
+    }
+
+    fn recorded_incarnation(&self, peer: Peer) -> u32 {
+        let liveness = self.liveness.as_ref();
+        liveness.map_or(0, |liveness| liveness.recorded_incarnation(peer))
     }
 
     fn has_deferred(&self) -> bool {

@@ -1,5 +1,7 @@
 //! Addresses of all ranks, and sentences about a rank that cannot be reached there.
 
+use weft_sys::descriptor;
+
 use super::dial::Dial;
 use crate::card::{Card, Offer};
 
@@ -60,7 +62,10 @@ impl Addresses {
         if card.offers.is_empty() {
             text += "; it has no address that others could use";
         }
-        text + "; check that the hosts reach each other there (ping, firewall)"
+        if dial.is_some_and(Dial::lacks_descriptors) {
+            return format!("{text}; {}", no_descriptors(self.me));
+        }
+        text + "; check that the hosts reach each other there (ping, firewall), and that both processes have descriptors left (ulimit -n)"
     }
 
     /// Nobody listens any more where the rank was reached, after its connection broke.
@@ -76,4 +81,12 @@ impl Addresses {
         let host = &self.cards[rank as usize].host;
         format!("host {host} has not answered for {seconds} s ({what})")
     }
+}
+/// That a rank can make no connection, and what to do.
+fn no_descriptors(rank: u32) -> String {
+    let limit = descriptor::limit().map_or_else(String::new, |limit| format!(" of {limit}"));
+    format!(
+        "rank {rank} has no descriptor left for that connection: a process may have no more than its limit{limit}, and takes one for \
+         each rank that it talks to by TCP; raise the limit (ulimit -n)"
+    )
 }

@@ -33,26 +33,31 @@ struct Failure {
     /// The address, as an index in the card of the peer.
     offer: usize,
     text: String,
+    why: Why,
+}
+
+/// What a failure shows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
     /// Nobody listens there.
-    refused: bool,
+    Refused,
+    /// This process has no descriptor left.
+    Exhausted,
+    Other,
 }
 
 impl Dial {
     /// Keeps why an address did not work, for the case that none does.
-    pub fn note_failure(&mut self, offer: usize, text: String, refused: bool) {
+    pub fn note_failure(&mut self, offer: usize, text: String, why: Why) {
         self.failures.retain(|other| other.offer != offer);
-        self.failures.push(Failure {
-            offer,
-            text,
-            refused,
-        });
+        self.failures.push(Failure { offer, text, why });
     }
 
     /// Whether the peer's process is gone, after an attempt at this address of so many failed. Where it has
     /// listened nobody listens any more. Elsewhere a refusal means that only if all refuse: the address may
     /// also be one of our own.
     pub fn shows_the_end(&self, offer: usize, agreed: Option<usize>, offers: usize) -> bool {
-        let refused = |failure: &Failure| failure.refused;
+        let refused = |failure: &Failure| failure.why == Why::Refused;
         match agreed {
             Some(agreed) => {
                 let last = self.failures.iter().find(|failure| failure.offer == offer);
@@ -71,6 +76,12 @@ impl Dial {
     pub fn failure(&self, offer: usize) -> Option<&str> {
         let failed = self.failures.iter().find(|failure| failure.offer == offer);
         failed.map(|failure| failure.text.as_str())
+    }
+
+    /// Whether an address could not be called for want of a descriptor.
+    pub fn lacks_descriptors(&self) -> bool {
+        let mut all = self.failures.iter();
+        all.any(|failure| failure.why == Why::Exhausted)
     }
 
     /// Nanoseconds since it began.
@@ -201,16 +212,16 @@ mod tests {
         let mut dials = Dials::default();
         dials.begin(1, 0, Duration::from_secs(1), None);
         let dial = dials.get_mut(1).expect("it has begun");
-        dial.note_failure(0, "refused".into(), true);
+        dial.note_failure(0, "refused".into(), Why::Refused);
         assert!(dial.shows_the_end(0, Some(0), 2), "it was reached there");
         assert!(
             !dial.shows_the_end(0, Some(1), 2),
             "it was reached elsewhere"
         );
         assert!(!dial.shows_the_end(0, None, 2), "one of two");
-        dial.note_failure(1, "no way".into(), false);
+        dial.note_failure(1, "no way".into(), Why::Other);
         assert!(!dial.shows_the_end(1, None, 2), "no refusal");
-        dial.note_failure(1, "refused".into(), true);
+        dial.note_failure(1, "refused".into(), Why::Refused);
         assert!(dial.shows_the_end(1, None, 2), "all");
     }
 

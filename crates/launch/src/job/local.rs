@@ -242,6 +242,11 @@ impl RankHosts for LocalHost<'_> {
         // All are on the host of the one that is.
     }
 
+    fn lose_world(&mut self, world: u32, reason: &str) {
+        self.spawning.lose(world, reason);
+        self.processes.announce_absence(world);
+    }
+
     fn end_ranks(&mut self, ranks: &[u32]) {
         self.processes.end_ranks(ranks);
     }

@@ -127,6 +127,10 @@ pub trait RankHosts {
     /// Tells all ranks that one of this world will not meet them in `MPI_Finalize`. Those of its host know that from itself.
     fn announce_absence(&mut self, world: u32);
 
+    /// One of a world has ended before it had met those who have had it started: if these wait, they are woken, and find this reason
+    /// at their port.
+    fn lose_world(&mut self, world: u32, reason: &str);
+
     /// Ends some of the ranks, which the others do not need.
     fn end_ranks(&mut self, ranks: &[u32]);
 

@@ -31,6 +31,8 @@ struct Row {
     bereaved: bool,
     /// It has communicators with processes of other worlds.
     connected: bool,
+    /// It has told of such a one: a process that was started from within a program has met those who have had it started.
+    has_met: bool,
     /// It goes on when others die.
     handles_losses: bool,
     /// Its world is lost or was not started as a whole, and so its end is no failure.
@@ -48,6 +50,7 @@ impl Row {
         world: None,
         bereaved: false,
         connected: true,
+        has_met: false,
         handles_losses: false,
         given_up: false,
     };
@@ -182,6 +185,7 @@ impl RankTable {
             progress,
             bereaved,
             connected,
+            has_met,
             handles_losses,
             ..
         } = &mut self.rows[rank as usize];
@@ -192,6 +196,7 @@ impl RankTable {
             }
             Told::Connected | Told::Independent => {
                 *connected = told == Told::Connected;
+                *has_met = true;
                 None
             }
             Told::HandlesLosses => {
@@ -242,6 +247,26 @@ impl RankTable {
         row.is_some_and(|row| row.progress == Progress::Within)
             && left.any(|row| row.handles_losses)
             && within.all(|row| row.handles_losses)
+    }
+
+    /// The world of a process that was started from within a program, if it has not met those who have had that started: without it
+    /// the world cannot begin.
+    pub fn unmet_world(&self, rank: u32) -> Option<u32> {
+        let row = self.rows.get(rank as usize)?;
+        let unmet = !row.has_met && !row.given_up && row.progress != Progress::After;
+        row.world.filter(|_| unmet).map(|own| own.world)
+    }
+
+    /// Whether the job goes on without a world that has not begun: all others that are in the middle of MPI handle losses.
+    pub fn is_handled_without(&self, world: u32) -> bool {
+        let mut others = self.rows.iter().filter(|row| {
+            row.life == Life::Started && row.progress != Progress::After && !row.is_of(world)
+        });
+        let any = self
+            .rows
+            .iter()
+            .any(|row| row.life == Life::Started && !row.is_of(world) && row.handles_losses);
+        any && others.all(|row| row.handles_losses || row.given_up)
     }
 
     /// Whether a rank has ended while others are in the middle of MPI, or may still come to it: it has used sessions only.
@@ -387,6 +412,31 @@ mod tests {
             ranks.end(rank, killed);
         }
         assert!(!ranks.is_loss_handled(1), "nobody is left");
+    }
+
+    #[test]
+    fn a_world_that_has_not_met_is_lost_with_any_of_it() {
+        let mut ranks = RankTable::new(1);
+        ranks.start(0);
+        ranks.tell(0, Told::Initialised);
+        for (number, rank) in [(3, 0), (4, 1)] {
+            ranks.start_later(number, WorldRank { world: 1, rank });
+            ranks.tell(number, Told::Initialised);
+        }
+        assert!(!ranks.is_handled_without(1), "the first one does not");
+        ranks.tell(0, Told::HandlesLosses);
+        assert!(ranks.is_handled_without(1) && ranks.unmet_world(0).is_none());
+        ranks.tell(3, Told::Connected);
+        ranks.end(4, ExitStatus::from_raw(libc::SIGKILL));
+        assert_eq!(
+            (ranks.unmet_world(3), ranks.unmet_world(4)),
+            (None, Some(1))
+        );
+        ranks.give_up(1);
+        assert!(ranks.unmet_world(4).is_none(), "once");
+        ranks.start_later(5, WorldRank { world: 2, rank: 0 });
+        assert!(!ranks.is_handled_without(1), "that one does not");
+        assert!(ranks.is_handled_without(2));
     }
 
     #[test]

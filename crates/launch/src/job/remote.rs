@@ -523,6 +523,11 @@ impl RankHosts for RemoteHosts<'_> {
         self.agents.say_to_all(&ToAgent::AnnounceAbsence { world });
     }
 
+    fn lose_world(&mut self, world: u32, reason: &str) {
+        self.spawning.lose(world, reason);
+        self.announce_absence(world);
+    }
+
     fn restart(&mut self, _rank: u32) -> Result<(u32, Option<[File; 2]>), String> {
         Err("it is on another host".into())
     }

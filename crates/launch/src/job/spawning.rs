@@ -106,6 +106,11 @@ impl Spawning {
         events
     }
 
+    /// Those who have had a world started wait for it in vain, and are to find out why.
+    pub fn lose(&mut self, world: u32, reason: &str) {
+        self.worlds.lose(world, reason);
+    }
+
     /// A process has ended.
     pub fn end(&mut self, rank: u32, processes: &RankProcesses) -> Vec<Event> {
         self.waiting.retain(|(asking, _, _)| *asking != rank);
@@ -223,6 +228,7 @@ impl Spawning {
         }
         JobAnswer::Spawned {
             counts: counts.to_vec(),
+            world,
         }
     }
 }

@@ -452,6 +452,9 @@ impl<'a> Job<'a> {
         }
         let may_go_on = !self.outcome.has_failed() && self.leaving.is_none();
         let survives = may_go_on && self.plan.on_death != OnDeath::End;
+        if may_go_on {
+            ended.retain(|(rank, status)| !self.lose_unmet(*rank, *status, survives));
+        }
         if may_go_on && !survives {
             // Those that the others are prepared for.
             ended.retain(|(rank, status)| !self.handle_loss(*rank, *status));
@@ -485,6 +488,37 @@ impl<'a> Job<'a> {
         for (rank, failure) in failures {
             self.fail(rank, failure);
         }
+    }
+
+    /// A process has ended, perhaps before it had met those who have had it started, and the job goes on: then its world ends, and
+    /// these hear of it. `survives`: the job goes on whatever its ranks are prepared for.
+    fn lose_unmet(&mut self, rank: u32, status: ExitStatus, survives: bool) -> bool {
+        let (Some(world), Some(failure)) = (self.ranks.unmet_world(rank), self.ranks.judge(rank))
+        else {
+            return false;
+        };
+        if !survives && !self.ranks.is_handled_without(world) {
+            return false;
+        }
+        let (name, how) = (self.name(rank), exit_status::describe(status));
+        let lost = format!("{name} {how} before it had met those who have had it started");
+        self.say(&format!("{lost}; the job goes on without its world"));
+        match survives {
+            true => self.outcome.survive(failure),
+            false => self.outcome.handle(failure),
+        }
+        let running = self.ranks.running_of(world);
+        self.ranks.give_up(world);
+        self.hosts.lose_world(
+            world,
+            &format!(
+                "{lost}, and its world was ended; start programs that call MPI_Init, and look at the last output of that one"
+            ),
+        );
+        // Those that are left of it have nothing to say of the loss.
+        self.hosts.end_ranks(&running);
+        self.hosts.announce_end(rank, false);
+        true
     }
 
     /// A rank has ended: whether the job goes on, as its other ranks handle the loss.

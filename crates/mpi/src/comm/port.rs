@@ -13,6 +13,7 @@
 //! of one process that run at the same time are told apart. How groups of two jobs meet: [`abroad`](super::abroad).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weft_atomic::Ordering;
 use weft_fabric::Peer;
@@ -22,6 +23,7 @@ use super::inter::{Greeting, Met};
 use super::{Comm, Line, PORTS};
 use crate::Buffer;
 use crate::buffer;
+use crate::engine::WaitFor;
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::p2p::SendMode;
@@ -39,6 +41,26 @@ pub struct Port {
     /// Its number: below 2^30, and not given again.
     pub number: u32,
 }
+
+/// A world that was started, and is to come by a port.
+pub struct AwaitedWorld<'a> {
+    /// By which it comes.
+    pub port: Port,
+    /// Its number.
+    pub number: u32,
+    /// Asks whoever has started it: why it does not come, if it does not. Asked when an [absence](weft_fabric::Absences) is told that
+    /// may be one of this world.
+    pub missing: &'a dyn Fn() -> Option<String>,
+}
+
+impl std::fmt::Debug for AwaitedWorld<'_> {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "AwaitedWorld({} at {:?})", self.number, self.port)
+    }
+}
+
+/// How long a world is waited for until it is asked for again, where the absence that is told may be that of another one.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// First message of who connects.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +119,12 @@ impl Comm {
         self.target(root)?;
         let met = (self.rank() == root).then(|| {
             let port = named(ACCEPT, port)?;
-            self.accept_call(port)
+            let mut call = [0; Call::BYTES];
+            let caller = self.process().next_caller(PORTS, port.number, &mut call)?;
+            match caller {
+                Caller::Here => self.accept_call(call),
+                Caller::Elsewhere(way) => self.meet_elsewhere(ACCEPT, way),
+            }
         });
         self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
     }
@@ -143,24 +170,24 @@ impl Comm {
     }
 
     /// `MPI_Comm_spawn`, after the root has had processes started: an intercommunicator with them. `asked` matters at
-    /// the root only: the port by which they come, or why none were started, and a number for each process that was
-    /// wanted, which all members get.
+    /// the root only: how they come, or why none were started, and a number for each process that was wanted, which all
+    /// members get.
     ///
     /// # Errors
-    /// `Spawn` if none were started; as for [`Self::accept`].
+    /// `Spawn` if none were started, or not all of them have begun with MPI; as for [`Self::accept`].
     pub fn spawned(
         &self,
         root: u32,
-        asked: Option<(Result<Port>, Vec<u32>)>,
+        asked: Option<(Result<AwaitedWorld<'_>>, Vec<u32>)>,
     ) -> Result<(Vec<u32>, Result<Arc<Self>>)> {
         self.check_intra(SPAWN)?;
         self.target(root)?;
-        let (port, mut numbers) = match asked {
-            Some((port, numbers)) => (Some(port), numbers),
+        let (awaited, mut numbers) = match asked {
+            Some((awaited, numbers)) => (Some(awaited), numbers),
             None => (None, Vec::new()),
         };
         let mut head = [0; 8];
-        let started = matches!(port, Some(Ok(_)));
+        let started = matches!(awaited, Some(Ok(_)));
         head[..4].copy_from_slice(&u32::from(started).to_le_bytes());
         head[4..].copy_from_slice(&(numbers.len() as u32).to_le_bytes());
         self.spread(SPAWN, &mut head, root)?;
@@ -180,9 +207,14 @@ impl Comm {
             .map(|word| u32::from_le_bytes(*word))
             .collect();
         if started {
-            return Ok((numbers, self.accept(root, port)));
+            let met = awaited.map(|awaited| {
+                let call = self.process().call_of_world(&awaited?)?;
+                self.accept_call(call)
+            });
+            let made = self.join_group(SPAWN, ErrorClass::Spawn, root, met, true);
+            return Ok((numbers, made));
         }
-        let error = match port {
+        let error = match awaited {
             Some(Err(error)) => error,
             _ => Error::new(
                 ErrorClass::Spawn,
@@ -194,13 +226,9 @@ impl Comm {
         Ok((numbers, Err(error)))
     }
 
-    /// The root of those who accept.
-    fn accept_call(&self, port: Port) -> Result<Met> {
+    /// The root of those who accept, when it was called.
+    fn accept_call(&self, call: [u8; Call::BYTES]) -> Result<Met> {
         let process = self.process();
-        let mut call = [0; Call::BYTES];
-        if let Caller::Elsewhere(way) = process.next_caller(PORTS, port.number, &mut call)? {
-            return self.meet_elsewhere(ACCEPT, way);
-        }
         let Call {
             size,
             serial,
@@ -311,6 +339,39 @@ impl Process {
                 let _ = engine.finish(request);
             }
         }
+    }
+
+    /// The call of a world that was started; `Spawn` if it does not come.
+    fn call_of_world(&self, world: &AwaitedWorld<'_>) -> Result<[u8; Call::BYTES]> {
+        let mut call = [0; Call::BYTES];
+        let mut engine = self.lock();
+        let receive = Buffer::untyped(buffer::region_of(&mut call));
+        let nobody = Arc::new(Group::of(vec![self.me()]));
+        let tag = Some(world.port.number.cast_signed());
+        let request = engine.start_receive(receive, PORTS, None, tag, Some(nobody))?;
+        let may_be_missing = || self.bell.absences().include(world.number);
+        engine.wait_for(WaitFor::Requests(&[request]), |engine| {
+            (engine.is_over(request) || may_be_missing()).then_some(())
+        });
+        while !engine.is_over(request) {
+            drop(engine);
+            let missing = (world.missing)();
+            engine = self.lock();
+            if let Some(reason) = missing {
+                engine.cancel(request)?;
+                if engine.finish(request)?.cancelled {
+                    let text = format!("{SPAWN}: {reason}");
+                    return Err(Error::new(ErrorClass::Spawn, text));
+                }
+                return Ok(call);
+            }
+            // The absence was that of another world, which has the same bit.
+            drop(engine);
+            self.look_until(AGAIN, || self.lock().is_over(request));
+            engine = self.lock();
+        }
+        engine.finish(request)?;
+        Ok(call)
     }
 
     /// Sends bytes that belong to no communicator.

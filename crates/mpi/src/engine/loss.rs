@@ -141,6 +141,7 @@ impl Engine {
         self.core.lost.forget(peer);
         self.outbox.drop_peer(peer);
         self.withheld.forget_peer(peer);
+        self.hear_foretold(peer);
     }
 
     /// Ends all requests under way that `which` names.

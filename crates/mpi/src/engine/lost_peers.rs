@@ -24,6 +24,9 @@ pub(super) struct LostPeers {
     revoked: Vec<u32>,
     /// Of communicators, by their even contexts: those whose loss is acknowledged, if they are lost.
     acknowledged: Vec<(u32, Vec<Peer>)>,
+    /// Processes that are not known here yet and that others have found lost: whose number they have, their incarnation, and who
+    /// has told of it.
+    foretold: Vec<(Peer, u32, Peer)>,
     /// Nobody is lost and nothing is revoked.
     quiet: bool,
 }
@@ -53,6 +56,7 @@ impl LostPeers {
             first,
             revoked: Vec::new(),
             acknowledged: Vec::new(),
+            foretold: Vec::new(),
             quiet: true,
         }
     }
@@ -86,6 +90,23 @@ impl LostPeers {
         let reason = reason.to_owned();
         self.list.push((peer, Loss { reason, error }));
         self.quiet = false;
+    }
+
+    /// A process is lost, as `from` has told, that is not known here yet.
+    pub(super) fn foretell(&mut self, peer: Peer, incarnation: u32, from: Peer) {
+        // The last one of a number counts: of those before none will be known here alone.
+        self.foretold.retain(|(other, ..)| *other != peer);
+        self.foretold.push((peer, incarnation, from));
+    }
+
+    /// Who has told that this process is lost, which has the number of a peer now.
+    pub(super) fn take_foretold(&mut self, peer: Peer, incarnation: u32) -> Option<Peer> {
+        let mut all = self.foretold.iter();
+        let &(_, lost, from) = all.find(|(other, ..)| *other == peer)?;
+        if lost <= incarnation {
+            self.foretold.retain(|(other, ..)| *other != peer);
+        }
+        (lost == incarnation).then_some(from)
     }
 
     /// Whether anybody is lost.

@@ -187,11 +187,11 @@ impl Engine {
             (RecoveryHead::Agreement { key, verb }, body) => {
                 self.hear_agreement(from, key, verb, body)
             }
-            (RecoveryHead::Lost, Body::Members(ranges)) => {
+            (RecoveryHead::Lost { incarnation }, Body::Members(ranges)) => {
                 let lost = message::peers_of(&ranges, self.fabric.peers());
-                self.hear_losses(from, &lost);
+                self.hear_losses_of(from, incarnation, &lost);
             }
-            (RecoveryHead::Revoked { .. } | RecoveryHead::Lost, _) => {
+            (RecoveryHead::Revoked { .. } | RecoveryHead::Lost { .. }, _) => {
                 self.core.counters.refused.add(1);
             }
         }
@@ -203,29 +203,108 @@ impl Engine {
     }
 
     /// Tells a loss to the ranks of other hosts: who has no connection to the lost one does not hear of it otherwise, and
-    /// may wait for it.
+    /// may wait for it. Of those that have its number one after the other the message says which one: it may come when the next
+    /// one has that.
     pub(super) fn tell_loss(&mut self, lost: Peer) {
         if !self.tells_losses {
             return;
         }
         let body = Body::Members(ranges_of(&[lost]));
+        let incarnation = self.fabric.incarnation(lost);
         let (first, me) = (self.core.lost.first().0, self.fabric.me());
         for peer in (0..first).map(Peer).filter(|peer| *peer != me) {
             if self.far.get(peer.index()) == Some(&true) {
-                self.send_recovery(peer, RecoveryHead::Lost, &body);
+                self.send_recovery(peer, RecoveryHead::Lost { incarnation }, &body);
             }
         }
     }
 
     /// A peer has found others lost, which may not be known here yet.
     fn hear_losses(&mut self, from: Peer, lost: &[Peer]) {
-        for peer in lost {
-            if !self.core.lost.has(*peer) && *peer != self.fabric.me() {
-                self.lose(
-                    *peer,
-                    &format!("rank {from} of MPI_COMM_WORLD has found it lost"),
-                );
+        let me = self.fabric.me();
+        for &peer in lost.iter().filter(|peer| **peer != me) {
+            self.lose(peer, &found_by(from));
+        }
+    }
+
+    /// The same, of processes of this incarnation.
+    fn hear_losses_of(&mut self, from: Peer, incarnation: u32, lost: &[Peer]) {
+        let me = self.fabric.me();
+        for &peer in lost.iter().filter(|peer| **peer != me) {
+            let known = self.fabric.incarnation(peer);
+            if incarnation > known {
+                // It came after the one that is known here.
+                self.core.lost.foretell(peer, incarnation, from);
+            } else if incarnation == known {
+                self.lose(peer, &found_by(from));
             }
         }
+    }
+
+    /// Another process has the number of a peer: it may have been found lost by others before this rank knew of it.
+    pub(super) fn hear_foretold(&mut self, peer: Peer) {
+        let now = self.fabric.incarnation(peer);
+        if let Some(from) = self.core.lost.take_foretold(peer, now) {
+            self.lose(peer, &found_by(from));
+        }
+    }
+}
+
+fn found_by(from: Peer) -> String {
+    format!("rank {from} of MPI_COMM_WORLD has found it lost")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use weft_atomic::{AtomicU32, Ordering};
+    use weft_fabric::{Fabric, Peer, forward_fabric};
+    use weft_fabric_shm::Shm;
+
+    use super::message::{Body, RecoveryHead, RecoveryMessage};
+    use crate::process::Process;
+
+    /// One after the other has the number of a peer.
+    struct Growing {
+        inner: Shm,
+        incarnation: Arc<AtomicU32>,
+    }
+
+    impl Fabric for Growing {
+        fn incarnation(&self, _peer: Peer) -> u32 {
+            self.incarnation.load(Ordering::Relaxed)
+        }
+
+        forward_fabric!(self => self.inner; me, peers, limits, bell, now, route, try_send, inject, take_next, poll, grant, offer, revoke, get,
+            put, signal, signals, take_signals, forget, shares_memory, allocate_shared, release_shared, attach_shared, is_asleep,
+            wake, is_any_beside, is_flushed, farewell, traffic);
+    }
+
+    #[test]
+    fn a_loss_is_that_of_the_process_that_had_the_number_then() {
+        let mut group = Shm::group(3).expect("a memory file");
+        let incarnation = Arc::new(AtomicU32::new(4));
+        let inner = group.remove(0);
+        let process = Process::new(Box::new(Growing {
+            inner,
+            incarnation: Arc::clone(&incarnation),
+        }));
+        let tell = |incarnation| RecoveryMessage {
+            head: RecoveryHead::Lost { incarnation },
+            body: Body::Members(vec![(2, 1)]),
+        };
+        let mut engine = process.lock();
+        engine.recover(Peer(1), tell(3));
+        assert!(!engine.core.lost.has(Peer(2)), "the one before is lost");
+        engine.recover(Peer(1), tell(6));
+        assert!(!engine.core.lost.has(Peer(2)), "one after it is lost");
+        for (now, lost) in [(5, false), (6, true), (7, false)] {
+            incarnation.store(now, Ordering::Relaxed);
+            engine.succeed(Peer(2));
+            assert_eq!(engine.core.lost.has(Peer(2)), lost, "{now}");
+        }
+        engine.recover(Peer(1), tell(7));
+        assert!(engine.core.lost.has(Peer(2)));
     }
 }

@@ -11,7 +11,7 @@ use std::sync::{Arc, mpsc};
 use weft_launch::bootstrap::{
     JobAnswer, JobRequest, PortName, Refusal, SpawnProgram, SpawnRequest,
 };
-use weft_mpi::comm::Port;
+use weft_mpi::comm::{AwaitedWorld, Port};
 use weft_mpi::{Error, ErrorClass, Result};
 
 use super::communicator::Communicator;
@@ -110,9 +110,19 @@ impl Communicator {
     /// At all ranks: `Spawn` if they could not be started, or the job has no room for them.
     pub fn spawn(&self, root: usize, programs: &[Program]) -> Result<Intercommunicator> {
         let mut port = None;
-        let asked = (self.rank() == root).then(|| {
-            let started = start(self.state(), programs, &mut port);
-            (started, Vec::new())
+        let started = (self.rank() == root).then(|| start(self.state(), programs, &mut port));
+        let missing = || {
+            let port = port.clone()?;
+            let asked = ask(self.state(), &JobRequest::FindPort { port });
+            asked.err().map(|error| error.text().to_owned())
+        };
+        let asked = started.map(|started| {
+            let awaited = started.map(|(port, number)| AwaitedWorld {
+                port,
+                number,
+                missing: &missing,
+            });
+            (awaited, Vec::new())
         });
         let root = u32::try_from(root).unwrap_or(u32::MAX);
         let made = self.comm().spawned(root, asked);
@@ -129,8 +139,12 @@ impl Communicator {
     }
 }
 
-/// The root: has processes started; answers the port by which they come.
-fn start(state: &Arc<RankState>, programs: &[Program], name: &mut Option<String>) -> Result<Port> {
+/// The root: has processes started; answers the port by which they come, and the number of their world.
+fn start(
+    state: &Arc<RankState>,
+    programs: &[Program],
+    name: &mut Option<String>,
+) -> Result<(Port, u32)> {
     let no_room = || {
         Error::new(
             ErrorClass::Spawn,
@@ -176,7 +190,7 @@ fn start(state: &Arc<RankState>, programs: &[Program], name: &mut Option<String>
         found.is_some()
     });
     match found.expect("waited for")? {
-        JobAnswer::Spawned { .. } => Ok(place),
+        JobAnswer::Spawned { world, .. } => Ok((place, world)),
         _ => Err(strange()),
     }
 }

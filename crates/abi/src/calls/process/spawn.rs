@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weft_launch::bootstrap::{JobAnswer, JobRequest, PortName, SpawnProgram, SpawnRequest};
 use weft_mpi::Comm;
 use weft_mpi::coll::inter::Root;
-use weft_mpi::comm::Port;
+use weft_mpi::comm::{AwaitedWorld, Port};
 
 use super::job::{ask, unexpected};
 use super::{code, root_of};
@@ -231,25 +231,37 @@ fn spawn(
     let root = root_of(root);
     let at_root = comm.rank() == root && comm.remote_group().is_none();
     let mut port = None;
+    let failed = code(k::MPI_ERR_SPAWN);
     let asked = at_root.then(|| {
         let wanted = match programs() {
             Ok(wanted) => wanted,
             Err(fault) => return (Err(fault.as_error()), Vec::new()),
         };
         let most: u32 = wanted.iter().map(|one| one.most).sum();
-        let started = start(&wanted, &mut port);
-        let failed = code(k::MPI_ERR_SPAWN);
-        match started {
-            Ok((port, counts)) => {
+        match start(&wanted, &mut port) {
+            Ok((started, counts)) => {
                 let mut numbers = Vec::new();
                 for (one, count) in wanted.iter().zip(counts) {
                     numbers
                         .extend((0..one.most).map(|index| if index < count { 0 } else { failed }));
                 }
-                (Ok(port), numbers)
+                (Ok(started), numbers)
             }
             Err(fault) => (Err(fault.as_error()), vec![failed; most as usize]),
         }
+    });
+    let missing = || {
+        let port = port.clone()?;
+        let asked = ask(JobRequest::FindPort { port });
+        asked.err().map(|fault| fault.as_error().text().to_owned())
+    };
+    let asked = asked.map(|(started, numbers)| {
+        let awaited = started.map(|(port, number)| AwaitedWorld {
+            port,
+            number,
+            missing: &missing,
+        });
+        (awaited, numbers)
     });
     let made = comm.spawned(root, asked);
     if let Some(port) = port {
@@ -265,6 +277,8 @@ fn spawn(
         // SAFETY: room for one code of each process that the root has asked for (MPI 5.0, section 11.8.2).
         let codes = unsafe { check::slice_mut(codes, numbers.len(), "array_of_errcodes")? };
         for (place, number) in codes.iter_mut().zip(numbers) {
+            // Of a world that is not met none is left.
+            let number = if made.is_ok() { number } else { failed };
             *place = number.cast_signed();
         }
     }
@@ -272,8 +286,8 @@ fn spawn(
     Ok(())
 }
 
-/// The root: has processes started; answers the port by which they come, and how many of each program.
-fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<(Port, Vec<u32>)> {
+/// The root: has processes started; answers the port by which they come, the number of their world, and how many of each program.
+fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<((Port, u32), Vec<u32>)> {
     if state::process()?.peers() == state::process()?.first()
         && state::runtime().is_some_and(|runtime| !runtime.launcher.is_singleton())
     {
@@ -296,9 +310,9 @@ fn start(wanted: &[Wanted], name: &mut Option<String>) -> Checked<(Port, Vec<u32
         port,
     };
     match ask(JobRequest::Spawn(request))? {
-        JobAnswer::Spawned { counts } => {
+        JobAnswer::Spawned { counts, world } => {
             let owner = weft_fabric::Peer(owner);
-            Ok((Port { owner, number }, counts))
+            Ok(((Port { owner, number }, world), counts))
         }
         other => Err(unexpected(other)),
     }

@@ -444,6 +444,7 @@ impl RemoteSpawning {
                 }
                 JobAnswer::Spawned {
                     counts: std::mem::take(counts),
+                    world: *world,
                 }
             }
             Some(reason) => {
@@ -461,6 +462,11 @@ impl RemoteSpawning {
         };
         self.answer(answer, &mut then);
         then
+    }
+
+    /// Those who have had a world started wait for it in vain, and are to find out why.
+    pub fn lose(&mut self, world: u32, reason: &str) {
+        self.worlds.lose(world, reason);
     }
 
     /// A process has ended. `runs`: whether one has not.

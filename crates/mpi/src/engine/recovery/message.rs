@@ -3,6 +3,7 @@
 //! ```text
 //!  byte 0     1      2..4   4..8      8..12    12..16   16..32
 //!       0x21  verb   0      context   number   ballot   0
+//!                           incarnation
 //! ```
 //!
 //! The data are words of 32 bits. A set of processes is how many ranges it has, then each as first and length: those
@@ -42,8 +43,10 @@ pub(super) enum RecoveryHead {
     Revoked {
         context: u32,
     },
-    /// These are lost.
-    Lost,
+    /// These are lost: those that have this incarnation.
+    Lost {
+        incarnation: u32,
+    },
     Agreement {
         key: Key,
         verb: Verb,
@@ -106,7 +109,7 @@ impl RecoveryHead {
     pub(super) fn to_head(self) -> Head {
         let (verb, words) = match self {
             Self::Revoked { context } => (0, [context, 0, 0]),
-            Self::Lost => (6, [0; 3]),
+            Self::Lost { incarnation } => (6, [incarnation, 0, 0]),
             Self::Agreement { key, verb } => {
                 let (verb, ballot) = match verb {
                     Verb::State => (1, 0),
@@ -140,7 +143,10 @@ impl RecoveryHead {
             3 => Verb::Accept { ballot },
             4 => Verb::Decide,
             5 => Verb::Call,
-            6 => return Some(Self::Lost),
+            6 => {
+                let incarnation = word(4);
+                return Some(Self::Lost { incarnation });
+            }
             _ => return None,
         };
         let number = word(8);
@@ -280,7 +286,9 @@ impl RecoveryMessage {
         let head = RecoveryHead::parse(head)?;
         let mut words = Words(data);
         let body = match head {
-            RecoveryHead::Revoked { .. } | RecoveryHead::Lost => Body::Members(words.ranges()?),
+            RecoveryHead::Revoked { .. } | RecoveryHead::Lost { .. } => {
+                Body::Members(words.ranges()?)
+            }
             RecoveryHead::Agreement { verb, .. } => match verb {
                 Verb::State => Body::State(Box::new(words.state()?)),
                 Verb::Propose { .. } | Verb::Decide => Body::Decision(words.decision()?),
@@ -337,7 +345,10 @@ mod tests {
             RecoveryHead::Revoked { context: 8 },
             &Body::Members(vec![(3, 4), (9, 1)]),
         );
-        travels(RecoveryHead::Lost, &Body::Members(vec![(2, 1)]));
+        travels(
+            RecoveryHead::Lost { incarnation: 9 },
+            &Body::Members(vec![(2, 1)]),
+        );
         travels(of(Verb::State), &Body::State(Box::new(state(None, false))));
         let accepted = Some((3, decision.clone()));
         travels(

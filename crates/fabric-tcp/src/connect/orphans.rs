@@ -1,0 +1,106 @@
+//! Orphans: connections with members whose process has ended, as the directory says, and that do not end. What the dead has
+//! forked has its sockets too, and holds them open as long as it lives.
+//!
+//! ```text
+//!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … so many in a row ─► given up
+//!                                                     else: from the first one again
+//! ```
+//!
+//! What the dead had handed over is with this host's kernel, since the directory tells of processes of this host alone, and every
+//! look reads what there is room for. A spell ends with a look, so a rank that does not look takes no end of one for silence.
+
+/// How long a spell is, in nanoseconds.
+const SPELL: u64 = 250_000_000;
+/// So many quiet ones in a row, and nothing comes any more.
+const SPELLS: u32 = 4;
+
+/// One of them.
+#[derive(Debug)]
+struct Orphan {
+    peer: u32,
+    /// When the present spell ends.
+    until: u64,
+    /// Quiet spells before it.
+    quiet: u32,
+    /// How many frames had been handed out when it began.
+    received: u64,
+}
+
+/// All of one rank. See the [module page](self).
+#[derive(Debug, Default)]
+pub struct Orphans(Vec<Orphan>);
+
+impl Orphans {
+    /// The process of a member with a connection has ended. `received`: how many of its frames were handed out.
+    pub fn add(&mut self, peer: u32, now: u64, received: u64) {
+        if !self.0.iter().any(|orphan| orphan.peer == peer) {
+            self.0.push(Orphan {
+                peer,
+                until: now + SPELL,
+                quiet: 0,
+                received,
+            });
+        }
+    }
+
+    /// When a spell ends.
+    pub fn due(&self) -> Option<u64> {
+        self.0.iter().map(|orphan| orphan.until).min()
+    }
+
+    /// Spells that have ended end; answers the members of whom nothing comes any more. `received` answers how many frames of a
+    /// member were handed out, if its connection is still there.
+    pub fn take_silent(&mut self, now: u64, received: impl Fn(u32) -> Option<u64>) -> Vec<u32> {
+        let mut silent = Vec::new();
+        self.0.retain_mut(|orphan| {
+            let Some(count) = received(orphan.peer) else {
+                return false;
+            };
+            if now < orphan.until {
+                return true;
+            }
+            let is_quiet = count == orphan.received;
+            orphan.quiet = if is_quiet { orphan.quiet + 1 } else { 0 };
+            (orphan.until, orphan.received) = (now + SPELL, count);
+            if orphan.quiet < SPELLS {
+                return true;
+            }
+            silent.push(orphan.peer);
+            false
+        });
+        silent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_is_given_up_after_quiet_looks_in_a_row() {
+        let mut orphans = Orphans::default();
+        orphans.add(3, 0, 7);
+        orphans.add(3, 9, 9);
+        assert_eq!(orphans.due(), Some(SPELL));
+        // A rank that has not looked for an hour has ended one spell with that look.
+        let mut now = 3600_000_000_000;
+        for received in [7, 7, 8, 8, 8, 8] {
+            assert_eq!(orphans.take_silent(now, |_| Some(received)), [0; 0]);
+            assert_eq!(
+                orphans.take_silent(now, |_| Some(received)),
+                [0; 0],
+                "the same look"
+            );
+            now += SPELL;
+        }
+        assert_eq!(orphans.take_silent(now, |_| Some(8)), [3]);
+        assert_eq!(orphans.due(), None);
+        orphans.add(4, now, 0);
+        assert_eq!(
+            orphans.take_silent(now + SPELL, |_| None),
+            [0; 0],
+            "it has ended"
+        );
+        assert_eq!(orphans.due(), None);
+    }
+}

@@ -8,6 +8,7 @@
  * run: 2 single sleeping
  * run: 2 funneled sleeping
  * run: 2 funneled computing
+ * run: 2 funneled away
  * run: 2 multiple sleeping
  * run: 2 multiple semaphore
  * run: 2 multiple joining
@@ -16,6 +17,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <string.h>
+#include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t never = PTHREAD_COND_INITIALIZER;
@@ -43,6 +45,14 @@ static void *joins(void *nothing) {
     return nothing;
 }
 
+/* Over a network a thread of the library takes the first message to its receiver meanwhile. */
+static void is_away(int other) {
+    int value = 1;
+    MPI_Send(&value, 1, MPI_INT, other, 1, MPI_COMM_WORLD);
+    usleep(200000);
+    MPI_Recv(&value, 1, MPI_INT, other, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
+
 static void *computes(void *nothing) {
     for (;;)
         counted++;
@@ -60,11 +70,14 @@ int main(int argc, char **argv) {
     for (int i = 0; i < 3; i++)
         pthread_create(&pool[i], NULL,
                        strcmp(argv[2], "computing") == 0   ? computes
+                       : strcmp(argv[2], "away") == 0      ? computes
                        : strcmp(argv[2], "semaphore") == 0 ? awaits_semaphore
                        : strcmp(argv[2], "joining") == 0   ? joins
                                                            : sleeps,
                        NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    if (strcmp(argv[2], "away") == 0)
+        is_away(1 - rank);
     MPI_Barrier(MPI_COMM_WORLD);
     MPI_Recv(&value, 1, MPI_INT, 1 - rank, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
     MPI_Send(&value, 1, MPI_INT, 1 - rank, 2, MPI_COMM_WORLD);

@@ -7,6 +7,7 @@
 //!   revoked   the bias is over: everybody, the owner too, goes through `lock`
 //!   asking    somebody waits for the owner to come out
 //!   holder    who is inside by `lock`; 0 if nobody
+//!   shared    another one than the owner has taken it, and not on its behalf
 //! ```
 //!
 //! # Who may touch the value
@@ -47,6 +48,7 @@ pub struct Biased<T> {
     mode: FenceMode,
     lock: Lock<()>,
     holder: AtomicUsize,
+    shared: AtomicU32,
     value: UnsafeCell<T>,
 }
 
@@ -78,6 +80,7 @@ impl<T> Biased<T> {
             mode,
             lock: Lock::new((), mode),
             holder: AtomicUsize::new(0),
+            shared: AtomicU32::new(0),
             value: UnsafeCell::new(value),
         }
     }
@@ -94,6 +97,7 @@ impl<T> Biased<T> {
                 Some(held) => held,
                 None => self.wait_for_lock(kernel),
             };
+            self.note_user();
             return self.guard(Some(held));
         }
         let mark = self.mark_of(this_thread());
@@ -105,7 +109,25 @@ impl<T> Biased<T> {
                 return self.guard(None);
             }
         }
+        let guard = self.lock_slowly(kernel);
+        self.note_user();
+        guard
+    }
+
+    /// Takes it for what its owner has begun and would do itself if it came to it: the owner stays the only one who
+    /// [uses](Guard::is_used_by_owner_alone) it. For a thread that does not hold it.
+    #[cold]
+    pub fn lock_on_behalf<'a, K: Kernel>(&'a self, kernel: &'a K) -> Guard<'a, T, K> {
         self.lock_slowly(kernel)
+    }
+
+    /// The calling thread is inside, and not on behalf of another one.
+    #[inline]
+    fn note_user(&self) {
+        if self.owner.load(Ordering::Relaxed) != self.mark_of(this_thread()) {
+            // Relaxed: written and read by who is inside.
+            self.shared.store(1, Ordering::Relaxed);
+        }
     }
 
     /// What the owner is known by, if it is that thread.
@@ -165,6 +187,7 @@ impl<T> Biased<T> {
         }
         // Whoever revoked held the lock until the owner was out, so holding it now is enough.
         let held = self.lock.try_lock(kernel)?;
+        self.note_user();
         Some(self.guard(Some(held)))
     }
 
@@ -307,10 +330,10 @@ impl<'a, T, K: Kernel> Guard<'a, T, K> {
         }
     }
 
-    /// Whether one thread alone has ever taken it.
+    /// Whether one thread alone has ever taken it for itself.
     #[must_use]
-    pub fn is_by_bias(&self) -> bool {
-        self.held.is_none()
+    pub fn is_used_by_owner_alone(&self) -> bool {
+        self.biased.shared.load(Ordering::Relaxed) == 0
     }
 
     /// If others wait, lets one of them have it, and takes it again after: see
@@ -410,6 +433,27 @@ mod tests {
         }
         assert_eq!(*biased.lock(&park), 4);
         assert_eq!(biased.revoked.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn who_takes_it_on_behalf_of_its_owner_is_no_other_user() {
+        let biased = Arc::new((Biased::new(0u32, FenceMode::Symmetric), Park::new()));
+        let (one, park) = (&biased.0, &biased.1);
+        let by_another = |take: fn(&(Biased<u32>, Park))| {
+            let biased = biased.clone();
+            let other = std::thread::spawn(move || take(&biased));
+            other.join().expect("it got its turn");
+        };
+        *one.lock(park) += 1;
+        by_another(|biased| *biased.0.lock_on_behalf(&biased.1) += 1);
+        assert!(one.try_by_bias().is_none(), "the bias is over");
+        let guard = one.try_by_lock(park).expect("it is free");
+        assert!(guard.is_used_by_owner_alone());
+        assert!(guard.hand_over(park).is_used_by_owner_alone());
+        by_another(|biased| *biased.0.lock(&biased.1) += 1);
+        by_another(|biased| *biased.0.lock_on_behalf(&biased.1) += 1);
+        assert!(!one.lock(park).is_used_by_owner_alone());
+        assert_eq!(*one.lock(park), 4);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! The launcher sees whether it sleeps, as of those that sleep here ([`Watch::rest`](crate::Watch::rest)), and rings the
 //! doorbell of its process slot when it inquires. A thread of the process waits there, which wakes those who sleep.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use weft_atomic::{FenceMode, Ordering};
 use weft_fabric::{Absences, Bell, Peer};
@@ -20,6 +20,8 @@ pub struct SleepElsewhere {
     segment: Arc<Segment>,
     me: u32,
     futex: Futex,
+    /// Threads of this process that sleep. Held while the place is marked.
+    sleepers: Mutex<u32>,
 }
 
 impl SleepElsewhere {
@@ -28,11 +30,14 @@ impl SleepElsewhere {
             segment,
             me,
             futex: Futex::shared(),
+            sleepers: Mutex::default(),
         }
     }
 
     /// A thread of this process falls asleep.
     pub fn begins(&self) {
+        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        *sleepers += 1;
         self.segment.header().run_states.fall_asleep(self.me);
     }
 
@@ -41,7 +46,17 @@ impl SleepElsewhere {
         let sleeps = &self.segment.identity(self.me).sleeps;
         // Relaxed: a hint for the launcher that something has moved.
         sleeps.fetch_add(1, Ordering::Relaxed);
+        let mut sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        *sleepers -= 1;
         self.segment.header().run_states.wake(self.me);
+    }
+
+    /// Whoever sleeps is not woken by what has been heard. Who rings the doorbell has marked this place as awake before.
+    pub fn goes_on(&self) {
+        let sleepers = self.sleepers.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sleepers > 0 {
+            self.segment.header().run_states.fall_asleep(self.me);
+        }
     }
 
     /// As [`Bell::inquiry`].

@@ -164,7 +164,7 @@ fn help(shared: &Shared, process: &Weak<Process>) {
         && let Some(process) = process.upgrade()
     {
         let mut found = false;
-        while process.lock().help() {
+        while process.lock_on_behalf().help() {
             found = true;
         }
         shared.looked(found);

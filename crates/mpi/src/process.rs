@@ -515,4 +515,9 @@ impl Process {
     pub(crate) fn lock(&self) -> Guard<'_> {
         self.shared.lock()
     }
+
+    /// The same, on behalf of a thread of the program that makes no call.
+    pub(crate) fn lock_on_behalf(&self) -> Guard<'_> {
+        self.shared.lock_on_behalf()
+    }
 }

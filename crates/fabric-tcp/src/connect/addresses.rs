@@ -82,6 +82,7 @@ impl Addresses {
         format!("host {host} has not answered for {seconds} s ({what})")
     }
 }
+
 /// That a rank can make no connection, and what to do.
 fn no_descriptors(rank: u32) -> String {
     let limit = descriptor::limit().map_or_else(String::new, |limit| format!(" of {limit}"));

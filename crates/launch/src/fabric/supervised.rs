@@ -68,10 +68,17 @@ impl SupervisedBell {
             Arc::clone(&self.ended),
         );
         let watch = move || {
-            // Each time, whether or not something was told: who rings the doorbell has marked this place as awake before, and
-            // only who sleeps anew marks it as asleep. What was told may have been seen before it was rung for.
+            let mut heard = (0, Absences::default(), 0);
             place.attend(|| {
-                bell.ring();
+                let told = (place.inquiry(), place.absences(), place.changes());
+                if told != heard {
+                    heard = told;
+                    bell.ring();
+                } else {
+                    // It was seen before it was rung for. A sleep that ends for nothing would be another one than that of the answer
+                    // before.
+                    place.goes_on();
+                }
                 ended.get().is_none()
             });
         };
@@ -128,7 +135,7 @@ mod tests {
 
     /// The watcher may have seen an inquiry before it is rung for it: that ring brings nothing new, but has marked the place as awake.
     #[test]
-    fn who_is_woken_for_nothing_shows_that_it_sleeps_again() {
+    fn who_is_rung_for_nothing_shows_that_it_sleeps() {
         let file = MemoryFile::create("weft-test", segment_size(2).expect("fits")).expect("memory");
         let mapping = file.map().expect("maps");
         initialise(&mapping, 2, 2).expect("the right size");

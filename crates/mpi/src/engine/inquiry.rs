@@ -176,7 +176,7 @@ fn name_of(request: RequestId) -> u64 {
 }
 
 impl Engine {
-    /// All that wait have looked: what they wait for, and who hears it. `alone`: no other thread has ever called.
+    /// All that wait have looked: what they wait for, and who hears it. `alone`: no other thread of the program has ever called.
     pub(super) fn rank_waits(&mut self, alone: bool) -> Option<(RankWaits, WaitsListener)> {
         let listener = Arc::clone(self.core.inquiry.settings.listener.as_ref()?);
         let waits = self.core.inquiry.found.take()?;

@@ -410,7 +410,7 @@ impl Guard<'_> {
     /// Tells what this rank waits for, if all its threads that wait have looked since that was asked.
     fn tell_waits_if_all_looked(&mut self) {
         // The driver, and the parked ones.
-        let alone = self.is_by_bias();
+        let alone = self.is_used_by_owner_alone();
         if self.core.inquiry.looked() != 1 + self.parked.threads() {
             return;
         }

@@ -117,6 +117,15 @@ impl Shared {
         &self.counters
     }
 
+    /// Takes the engine on behalf of the thread that calls, which makes no call now.
+    pub(crate) fn lock_on_behalf(&self) -> Guard<'_> {
+        Guard {
+            shared: self,
+            engine: Some(self.engine.lock_on_behalf(&self.futex)),
+            drives: false,
+        }
+    }
+
     /// Takes the engine.
     #[inline]
     pub(crate) fn lock(&self) -> Guard<'_> {
@@ -330,8 +339,9 @@ impl<'a> Guard<'a> {
             .is_some_and(biased::Guard::is_contended)
     }
 
-    /// Whether one thread alone has ever taken the engine.
-    pub(super) fn is_by_bias(&self) -> bool {
-        self.engine.as_ref().is_some_and(biased::Guard::is_by_bias)
+    /// Whether one thread alone has ever taken the engine for itself.
+    pub(super) fn is_used_by_owner_alone(&self) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(biased::Guard::is_used_by_owner_alone)
     }
 }

@@ -51,7 +51,7 @@ pub struct Adoption {
 enum Role {
     /// The launcher of a job on one host.
     Job {
-        worlds: Worlds,
+        worlds: Box<Worlds>,
         /// Which rank the process is, of how many that another launcher has started on this host.
         rank: u32,
         ranks: u32,
@@ -94,7 +94,7 @@ impl Adoption {
     /// Of a program that nobody started as a rank, with these ports and names.
     pub fn of_program(worlds: Worlds) -> Self {
         Self::new(Role::Job {
-            worlds,
+            worlds: Box::new(worlds),
             rank: 0,
             ranks: 1,
             key: None,
@@ -104,7 +104,7 @@ impl Adoption {
     /// Of a rank of another launcher, whose other ranks come later and show this key.
     pub fn of_rank(worlds: Worlds, rank: u32, ranks: u32, key: &Key) -> Self {
         Self::new(Role::Job {
-            worlds,
+            worlds: Box::new(worlds),
             rank,
             ranks,
             key: Some(key.to_text()),
@@ -399,7 +399,7 @@ impl Parts {
                     Some(key) => Some(others(&key, &mut take)?),
                 };
                 Self::Job {
-                    worlds,
+                    worlds: *worlds,
                     rank,
                     ranks,
                     memory,

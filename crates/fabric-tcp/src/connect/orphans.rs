@@ -83,7 +83,7 @@ mod tests {
         orphans.add(3, 9, 9);
         assert_eq!(orphans.due(), Some(SPELL));
         // A rank that has not looked for an hour has ended one spell with that look.
-        let mut now = 3600_000_000_000;
+        let mut now = 3_600_000_000_000;
         for received in [7, 7, 8, 8, 8, 8] {
             assert_eq!(orphans.take_silent(now, |_| Some(received)), [0; 0]);
             assert_eq!(

@@ -6,6 +6,7 @@ mod input;
 mod profiles;
 mod ranks;
 mod spawning;
+mod stopping;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -16,6 +17,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use weft_secure::Key;
+use weft_sys::clock::monotonic;
 use weft_sys::poll::PollFd;
 use weft_sys::process;
 
@@ -39,6 +41,7 @@ use input::RemoteInput;
 use profiles::RemoteProfiles;
 use ranks::Asked;
 use spawning::{Consequences, Host, RemoteSpawning};
+use stopping::Stopping;
 
 pub use ranks::{RemoteRanks, mixed};
 
@@ -61,6 +64,8 @@ pub struct RemoteHosts<'a> {
     ranks: RemoteRanks,
     /// `None` if nobody is to find out.
     deadlock: Option<DeadlockWatch>,
+    /// A standstill that is told next.
+    stopping: Option<Stopping>,
     profiles: RemoteProfiles,
 }
 
@@ -83,6 +88,7 @@ impl<'a> RemoteHosts<'a> {
             later: BTreeSet::new(),
             ranks: RemoteRanks::default(),
             deadlock: watched.then(|| DeadlockWatch::new(Instant::now())),
+            stopping: None,
             profiles: RemoteProfiles::default(),
         })
     }
@@ -216,6 +222,9 @@ impl<'a> RemoteHosts<'a> {
         let host = self.name(agent).to_owned();
         self.agents.note_end(agent);
         self.ranks.lose(agent);
+        if let Some(stopping) = &mut self.stopping {
+            stopping.lose(agent);
+        }
         if !self.gathering.is_over() {
             events.extend(self.gathering.lose(agent, host, reason));
             return;
@@ -320,6 +329,10 @@ impl<'a> RemoteHosts<'a> {
                 self.carry_out(then, events);
             }
             FromAgent::Clock { asked, now } => {
+                let stopping = self.stopping.as_mut();
+                if stopping.is_some_and(|stopping| stopping.hear(agent, asked)) {
+                    return;
+                }
                 if self.profiles.hear_clock(agent, asked, now) {
                     self.agents.say(agent, &RemoteProfiles::ask_clock());
                 }
@@ -360,11 +373,21 @@ impl<'a> RemoteHosts<'a> {
 }
 
 impl RemoteHosts<'_> {
-    /// No rank can ever go on.
-    fn tell_deadlock(&mut self, found: &Standstill) -> Vec<Event> {
-        // Hosts do not end at the same moment: nobody is to complain of the end of another one.
+    /// No rank can ever go on: all are stopped before that is told.
+    fn stop(&mut self, found: Standstill) {
         let number = process::SIGSTOP;
         self.agents.say_to_all(&ToAgent::Signal { number });
+        let asked = monotonic();
+        let agents: Vec<usize> = self.gathering.distribution().agents().collect();
+        for agent in &agents {
+            self.agents.say(*agent, &ToAgent::AskClock { asked });
+        }
+        let agents = agents.into_iter();
+        self.stopping = Some(Stopping::new(found, asked, agents, Instant::now()));
+    }
+
+    /// No rank can ever go on, and all are stopped.
+    fn tell_deadlock(&self, found: &Standstill) -> Vec<Event> {
         if self.plan.on_deadlock != OnDeadlock::Stop {
             return deadlock::report(found, None);
         }
@@ -429,6 +452,7 @@ impl RankHosts for RemoteHosts<'_> {
             self.agents.next_look(),
             self.spawning.next_look(),
             deadlock.and_then(DeadlockWatch::next_look),
+            self.stopping.as_ref().map(Stopping::next_look),
             self.gathering.next_look(),
         ];
         looks.into_iter().flatten().min()
@@ -476,7 +500,12 @@ impl RankHosts for RemoteHosts<'_> {
         };
         let watch = self.deadlock.as_mut();
         if let Some(found) = watch.and_then(|watch| watch.look(Instant::now(), asked)) {
-            events.extend(self.tell_deadlock(&found));
+            self.stop(found);
+        }
+        let stopping = self.stopping.as_ref();
+        if let Some(found) = stopping.and_then(|stopping| stopping.stopped(Instant::now())) {
+            events.extend(self.tell_deadlock(found));
+            self.stopping = None;
         }
         events
     }

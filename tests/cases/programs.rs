@@ -746,8 +746,7 @@ fn checks_for_development() {
     for (option, times) in [(None, 0), (Some("--check"), 2)] {
         let mut command = tool("mpiexec");
         command.args(option).args(["-n", "2"]).arg(&program);
-        // A million error classes take a minute and a half under ThreadSanitizer.
-        let ended = run(&mut command, Duration::from_secs(300));
+        let ended = run(&mut command, Duration::from_secs(60));
         ended.expect_success();
         let said = "reduces MPI_CHAR with MPI_SUM; MPI 5.0, section 6.9.2";
         assert_eq!(ended.err.matches(said).count(), times, "{ended:?}");

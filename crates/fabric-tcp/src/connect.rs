@@ -304,7 +304,7 @@ impl<N: Network> Connector<N> {
             let mut called = self.dial_offer((peer, index), offer, &text);
             // No member lacks a descriptor that is held by who has not proved the key.
             if let Err(error) = &called
-                && is_exhausted(weft_sys::error::errno(error).unwrap_or(0))
+                && is_exhausted(error)
                 && self.make_room(peers)
             {
                 called = self.dial_offer((peer, index), offer, &text);
@@ -337,7 +337,7 @@ impl<N: Network> Connector<N> {
     ) {
         let why = match error.kind() {
             io::ErrorKind::ConnectionRefused => Why::Refused,
-            _ if is_exhausted(weft_sys::error::errno(error).unwrap_or(0)) => Why::Exhausted,
+            _ if is_exhausted(error) => Why::Exhausted,
             _ => Why::Other,
         };
         let Some(dial) = self.dials.get_mut(peer) else {

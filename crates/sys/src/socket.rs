@@ -103,8 +103,9 @@ impl NotAccepted {
 
 /// Whether an error says that no descriptor is left, in this process or in the system.
 #[must_use]
-pub fn is_exhausted(errno: i32) -> bool {
-    matches!(errno, libc::EMFILE | libc::ENFILE)
+pub fn is_exhausted(error: &io::Error) -> bool {
+    let errno = crate::error::errno(error);
+    matches!(errno, Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Sends the first [`MOST_SLICES`] slices, as much of them as there is room for. `None`: no room at all, or a

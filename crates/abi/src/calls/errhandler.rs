@@ -268,12 +268,8 @@ pub fn add_error_string(errorcode: c_int, string: &CStr) -> Checked<()> {
         .get(errorcode)
         .ok_or_else(|| unknown("errorcode", errorcode))?;
     code.text = text_of(string);
-    code.text.truncate(
-        (0..k::MPI_MAX_ERROR_STRING as usize)
-            .rev()
-            .find(|end| code.text.is_char_boundary(*end))
-            .unwrap_or(0),
-    );
+    let most = k::MPI_MAX_ERROR_STRING as usize - 1;
+    code.text.truncate(code.text.floor_char_boundary(most));
     Ok(())
 }
 

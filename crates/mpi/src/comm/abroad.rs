@@ -30,10 +30,8 @@ mod ways;
 
 use std::sync::Arc;
 
-use crate::buffer;
 use crate::engine::WaitFor;
 use crate::error::{Error, ErrorClass, Result};
-use crate::group::Group;
 use crate::process::Process;
 
 pub(crate) use self::meeting::{Crossing, Meeting, Meetings};
@@ -82,10 +80,7 @@ impl Process {
             return Ok(Caller::Here);
         };
         let mut engine = self.lock();
-        let receive = crate::Buffer::untyped(buffer::region_of(call));
-        let nobody = Arc::new(Group::of(vec![self.me()]));
-        let tag = Some(port.cast_signed());
-        let request = engine.start_receive(receive, ports, None, tag, Some(nobody))?;
+        let request = self.begin_at(&mut engine, ports, None, port, call)?;
         let line = engine.wait_for(
             WaitFor::Outside("another group that connects to the port"),
             |engine| match engine.is_over(request) {

@@ -23,7 +23,7 @@ use super::inter::{Greeting, Met};
 use super::{Comm, Line, PORTS};
 use crate::Buffer;
 use crate::buffer;
-use crate::engine::WaitFor;
+use crate::engine::{Guard, RequestId, WaitFor};
 use crate::error::{Error, ErrorClass, Result};
 use crate::group::Group;
 use crate::p2p::SendMode;
@@ -345,10 +345,7 @@ impl Process {
     fn call_of_world(&self, world: &AwaitedWorld<'_>) -> Result<[u8; Call::BYTES]> {
         let mut call = [0; Call::BYTES];
         let mut engine = self.lock();
-        let receive = Buffer::untyped(buffer::region_of(&mut call));
-        let nobody = Arc::new(Group::of(vec![self.me()]));
-        let tag = Some(world.port.number.cast_signed());
-        let request = engine.start_receive(receive, PORTS, None, tag, Some(nobody))?;
+        let request = self.begin_at(&mut engine, PORTS, None, world.port.number, &mut call)?;
         let may_be_missing = || self.bell.absences().include(world.number);
         engine.wait_for(WaitFor::Requests(&[request]), |engine| {
             (engine.is_over(request) || may_be_missing()).then_some(())
@@ -394,10 +391,22 @@ impl Process {
         bytes: &mut [u8],
     ) -> Result<()> {
         let mut engine = self.lock();
+        let request = self.begin_at(&mut engine, context, from, number, bytes)?;
+        engine.finish(request).map(drop)
+    }
+
+    /// Begins to; `bytes` are to stay until the request has ended.
+    pub(super) fn begin_at(
+        &self,
+        engine: &mut Guard<'_>,
+        context: u32,
+        from: Option<Peer>,
+        number: u32,
+        bytes: &mut [u8],
+    ) -> Result<RequestId> {
         let receive = Buffer::untyped(buffer::region_of(bytes));
         let nobody = Arc::new(Group::of(vec![self.me()]));
         let tag = Some(number.cast_signed());
-        let request = engine.start_receive(receive, context, from, tag, Some(nobody))?;
-        engine.finish(request).map(drop)
+        engine.start_receive(receive, context, from, tag, Some(nobody))
     }
 }

@@ -36,8 +36,7 @@ pub fn enter(call: &'static str) {
         inside.push(this);
         inside.iter().any(|one| *one != this)
     };
-    if let Some(runtime) = state::runtime().filter(|_| !ANY.iter().any(|word| call.contains(word)))
-    {
+    if let Some(runtime) = state::runtime() {
         look(
             call,
             runtime.thread_level,
@@ -70,6 +69,10 @@ fn look(call: &'static str, level: c_int, is_main: bool, others: bool) {
         ),
         _ => return,
     };
+    // Asked last: no call of a program that keeps to its level pays for the search.
+    if ANY.iter().any(|word| call.contains(word)) {
+        return;
+    }
     findings::tell(&format!(
         "{} is called by {what}, but the level asked for is {name}; ask MPI_Init_thread for more",
         Made::here(call).describe()

@@ -270,6 +270,11 @@ impl<S: Stream> Link<S> {
                 .map_or(true, |count| count == 0)
     }
 
+    /// Acknowledges what was read at once: the other side waits for that.
+    pub fn acknowledge(&self) {
+        self.socket.acknowledge();
+    }
+
     /// What broke the connection, when it has nothing more to read: sending it, or the other side's end.
     pub fn end(&mut self) -> Failure {
         let closed = || Failure::of("the connection was closed");

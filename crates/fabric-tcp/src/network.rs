@@ -45,6 +45,10 @@ pub trait Stream: Send {
     /// If that is not known.
     fn unacknowledged(&self) -> io::Result<usize>;
 
+    /// Acknowledges what was received now, in place of with what is sent next, or some 40 ms later: the other side waits for
+    /// that.
+    fn acknowledge(&self);
+
     /// Fits the stream to the path that it runs on, which is known now.
     fn fit(&self);
 
@@ -171,6 +175,11 @@ impl Stream for OwnedFd {
 
     fn unacknowledged(&self) -> io::Result<usize> {
         socket::unacknowledged(self)
+    }
+
+    fn acknowledge(&self) {
+        // Refused: the kernel acknowledges when it does.
+        let _ = sockopt::set_tcp_quickack(self, true);
     }
 
     fn fit(&self) {

@@ -499,7 +499,11 @@ impl<S: Stream> Session<S> {
         accept(out, &header, live)?;
         out.note_processed(HEADER + header.length);
         match header.kind {
-            FrameKind::Goodbye => self.goodbye_received = true,
+            FrameKind::Goodbye => {
+                self.goodbye_received = true;
+                // Who ends waits until what it has sent is acknowledged.
+                link.acknowledge();
+            }
             // Answers, which a rank gives also after its goodbye.
             FrameKind::Acknowledge | FrameKind::End => {}
             _ => self.goodbye_received = false,

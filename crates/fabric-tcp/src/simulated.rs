@@ -23,7 +23,8 @@
 //! connector with its handshakes, the records of encryption, selection, acknowledging, resending and portals.
 //! Simulated streams do what TCP does, not how: bytes arrive in order or not at all; those that were handed over
 //! and not delivered are lost with the connection; what has been delivered can be read also after a reset; a side
-//! may learn late that its connection is gone; and what the other host has not got counts as unacknowledged.
+//! may learn late that its connection is gone; what the other host has not got counts as unacknowledged, and what it
+//! has got for a while as well.
 //!
 //! # A failure
 //! names its seed, is made as short as it goes, and shows what happened. It is played again by
@@ -97,6 +98,10 @@ impl Stream for SimulatedStream {
 
     fn unacknowledged(&self) -> io::Result<usize> {
         Ok(locked(&self.world).unacknowledged(self.id))
+    }
+
+    fn acknowledge(&self) {
+        locked(&self.world).acknowledge(self.id);
     }
 
     /// Buffers are as the seed says.

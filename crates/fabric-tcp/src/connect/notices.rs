@@ -198,6 +198,10 @@ mod tests {
             Ok(self.unacknowledged.get())
         }
 
+        fn acknowledge(&self) {
+            unreachable!("nobody answers")
+        }
+
         fn fit(&self) {}
 
         fn is_connected(&self) -> io::Result<bool> {

@@ -13,7 +13,7 @@ use weft_sys::socket::SendSlice;
 
 use super::conditions::Route;
 use super::model::{Event, Item, Recorder};
-use super::world::{Id, World};
+use super::world::{DELAY, Id, World};
 use super::{Simulated, locked};
 use crate::card::{Card, Offer};
 use crate::config::Config;
@@ -268,4 +268,27 @@ fn a_get_from_who_has_left_is_refused_once() {
     );
     // Panics if there is something to tell.
     crowd.pass(1, false);
+}
+
+/// A kernel keeps an acknowledgement back for a while, to send it with something else. After a goodbye nothing else comes, and
+/// who ends waits for it.
+#[test]
+fn a_goodbye_is_acknowledged_at_once() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    crowd.call(1);
+    (0..200).for_each(|_| crowd.pass(1, true));
+    assert_eq!(crowd.heard.len(), 1);
+    let since = crowd.now();
+    for rank in &mut crowd.ranks {
+        rank.farewell();
+    }
+    // Both are asked, whatever the first one says.
+    while crowd
+        .ranks
+        .iter_mut()
+        .fold(false, |waits, rank| waits | !rank.is_flushed())
+    {
+        crowd.pass(1, true);
+        assert!(crowd.now() - since < DELAY / 2, "somebody waits for long");
+    }
 }

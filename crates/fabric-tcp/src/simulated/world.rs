@@ -4,6 +4,8 @@
 //!   send ─► flight: pieces, each with its time ─► queue, of the other host ─► receive
 //!                 └── cut: lost, and counted as unacknowledged for ever
 //! ```
+//!
+//! What has arrived is acknowledged with what the other host sends next, when it is asked to, or [`DELAY`] later.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,6 +24,9 @@ use crate::network::{EventSource, Readiness};
 /// Bytes that a new connection takes at once, as every kernel does.
 const AT_ONCE: usize = 1000;
 
+/// For how long a kernel keeps an acknowledgement back, to send it with something else, in nanoseconds.
+pub const DELAY: u64 = 40_000_000;
+
 /// A stream: what listens at a rank, or one side of a connection; the caller's is 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Id {
@@ -39,6 +44,8 @@ struct Half {
     taken: usize,
     /// Bytes that were handed over and will not arrive.
     lost: usize,
+    /// Bytes that have arrived and are not acknowledged, and until when at the latest.
+    delayed: Option<(u64, usize)>,
     /// When the sender's end of the stream arrives.
     end: Option<u64>,
 }
@@ -314,6 +321,7 @@ impl World {
         }
         self.note(|| format!("side {side} of connection {number} sends {taken} bytes"));
         self.connections[number].halves[side].taken += taken;
+        self.connections[number].halves[1 - side].delayed = None;
         if self.connections[number].dead || !self.connections[number].sides[1 - side].open {
             // Its kernel takes them, and hears from the other one that there is no such connection.
             let heard = now + self.crossing() + self.crossing();
@@ -400,7 +408,15 @@ impl World {
         };
         let half = &self.connections[number].halves[side];
         let flying: usize = half.flight.iter().map(|(_, piece)| piece.len()).sum();
-        flying + half.lost
+        let delayed = half.delayed.filter(|(until, _)| *until > self.now);
+        flying + half.lost + delayed.map_or(0, |(_, count)| count)
+    }
+
+    /// The kernel of this side acknowledges what has arrived.
+    pub fn acknowledge(&mut self, id: Id) {
+        if let Id::End(number, side) = id {
+            self.connections[number].halves[1 - side].delayed = None;
+        }
     }
 
     /// Whoever held this end lets go of it.
@@ -533,6 +549,7 @@ impl World {
                     .into_iter()
                     .for_each(|(time, _)| at(*time));
                 half.end.into_iter().for_each(&mut at);
+                half.delayed.into_iter().for_each(|(until, _)| at(until));
             }
             for side in connection.sides.iter().filter(|side| side.open) {
                 side.error.into_iter().for_each(|(time, _)| at(time));
@@ -598,6 +615,9 @@ impl World {
                     }
                     if connection.sides[1 - side].open {
                         half.queue.extend(&piece);
+                        let delayed = half.delayed.filter(|(until, _)| *until > now);
+                        let (until, count) = delayed.unwrap_or((now + DELAY, 0));
+                        half.delayed = Some((until, count + piece.len()));
                     } else {
                         half.lost += piece.len();
                         *orphan = true;

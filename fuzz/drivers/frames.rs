@@ -176,7 +176,10 @@ pub fn run(bytes: &[u8]) {
                 };
                 (FrameKind::End, end.emit().to_vec())
             }
-            7 => (FrameKind::Acknowledge, Vec::new()),
+            7 => (
+                [FrameKind::Acknowledge, FrameKind::Flush][small as usize % 2],
+                Vec::new(),
+            ),
             8 => {
                 let offer = Offer {
                     number: transfer,

@@ -516,6 +516,7 @@ impl<N: Network> Fabric for Tcp<N> {
     fn is_flushed(&mut self) -> bool {
         let handed = self.peers.are_handed_over() & self.connector.have_all_noticed();
         if !handed {
+            self.peers.ask_for_acknowledgements();
             self.bell.hurry();
         }
         handed

@@ -374,6 +374,21 @@ impl<N: Network> Peers<N> {
         sessions.into_iter().all(Session::is_handed_over)
     }
 
+    /// Asks those whose kernels have not acknowledged all that was sent to have it acknowledged, once.
+    #[cold]
+    pub fn ask_for_acknowledgements(&mut self) {
+        for index in 0..self.begun.len() {
+            let peer = self.begun[index];
+            if self
+                .get_mut(peer)
+                .is_some_and(Session::ask_for_acknowledgement)
+            {
+                // It has a connection: nobody is to be dialled. What fails is told by the next look.
+                let _ = self.pump(peer);
+            }
+        }
+    }
+
     /// What was exchanged with each of them; and whether nothing is to be sent, mended or reported.
     pub fn traffic(&self) -> (Vec<LinkTraffic>, bool) {
         let sessions = self.begun.iter();

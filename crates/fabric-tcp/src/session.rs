@@ -42,6 +42,8 @@ pub struct Session<S> {
     goodbye_received: bool,
     /// We have, and nothing since.
     goodbye_sent: bool,
+    /// How many frames had been begun when the peer was last asked to have its kernel acknowledge them.
+    asked: u64,
 }
 
 /// What became of a frame that was posted.
@@ -126,6 +128,7 @@ impl<S: Stream> Session<S> {
             transfers: Transfers::default(),
             goodbye_received: false,
             goodbye_sent: false,
+            asked: 0,
         }
     }
 
@@ -376,6 +379,21 @@ impl<S: Stream> Session<S> {
         }
     }
 
+    /// Asks, once for what was sent so far, that its kernel acknowledges it: it may keep that back for 40 ms, to send it with
+    /// something else. True: the session is to be pumped. A goodbye asks for itself.
+    pub fn ask_for_acknowledgement(&mut self) -> bool {
+        let Life::Live(link) = &self.life else {
+            return false;
+        };
+        let is_asked = self.asked == self.out.begun() || self.goodbye_sent || self.goodbye_received;
+        if is_asked || !self.out.is_flushed() || link.is_delivered() {
+            return false;
+        }
+        self.out.push_control(FrameKind::Flush, &[]);
+        self.asked = self.out.begun();
+        true
+    }
+
     /// What was exchanged with this peer. It survives a broken connection, as the frames do.
     pub fn traffic(&self, peer: Peer) -> LinkTraffic {
         LinkTraffic {
@@ -506,6 +524,7 @@ impl<S: Stream> Session<S> {
             }
             // Answers, which a rank gives also after its goodbye.
             FrameKind::Acknowledge | FrameKind::End => {}
+            FrameKind::Flush => link.acknowledge(),
             _ => self.goodbye_received = false,
         }
         let mut next = Next::More;
@@ -537,6 +556,7 @@ impl<S: Stream> Session<S> {
             }
             FrameKind::Goodbye
             | FrameKind::Acknowledge
+            | FrameKind::Flush
             | FrameKind::Select
             | FrameKind::Resume
             | FrameKind::Chunk => {}

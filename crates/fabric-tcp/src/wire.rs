@@ -12,7 +12,7 @@
 //! | kind | body |
 //! |---|---|
 //! | `Select`, `Resume` | generation u32: which connection of the pair this is |
-//! | `Goodbye`, `Acknowledge` | – |
+//! | `Goodbye`, `Acknowledge`, `Flush` | – |
 //! | `Message` | head, data |
 //! | `Signal` | key u64 |
 //! | `Get`, `Put` | transfer u32, offer u32, token u64, offset u64, length u64 |
@@ -66,10 +66,12 @@ pub enum FrameKind {
     End = 10,
     /// Portal: bytes will come that nobody has asked for yet.
     Offer = 11,
+    /// The kernel of the receiver is to acknowledge at once what came before: the sender waits for that.
+    Flush = 12,
 }
 
 impl FrameKind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::Select,
         Self::Resume,
         Self::Goodbye,
@@ -81,6 +83,7 @@ impl FrameKind {
         Self::Chunk,
         Self::End,
         Self::Offer,
+        Self::Flush,
     ];
 
     /// Whether it takes part in acknowledging and resending.
@@ -93,7 +96,7 @@ impl FrameKind {
         let one = |length: usize| length..length + 1;
         match self {
             Self::Select | Self::Resume => one(4),
-            Self::Goodbye | Self::Acknowledge => one(0),
+            Self::Goodbye | Self::Acknowledge | Self::Flush => one(0),
             Self::Message => HEAD..HEAD + DATA + 1,
             Self::Signal => one(8),
             Self::Get | Self::Put => one(32),

@@ -1,17 +1,22 @@
 //! How `libmpi_fortran.so.1` is linked: it needs `libmpi_abi.so.1`, which cargo builds on its own. In its place stands a library
-//! with that name and nothing in it.
+//! with that name and nothing in it. Likewise `libmpifort.so.12`, which needs `libmpi.so.12`.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 fn main() {
-    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rerun-if-changed=../abi-fortran/build.rs");
+    let (name, needed) = match std::env::var_os("CARGO_FEATURE_MPICH") {
+        None => ("libmpi_fortran.so.1", "libmpi_abi.so.1"),
+        Some(_) => ("libmpifort.so.12", "libmpi.so.12"),
+    };
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo says where"));
     let source = folder.join("empty.c");
     std::fs::write(&source, "").expect("cargo's folder can be written");
     let made = Command::new("cc")
-        .args(["-shared", "-nostdlib", "-Wl,-soname,libmpi_abi.so.1", "-o"])
-        .arg(folder.join("libmpi_abi.so"))
+        .args(["-shared", "-nostdlib"])
+        .args([&format!("-Wl,-soname,{needed}"), "-o"])
+        .arg(folder.join("libneeded.so"))
         .arg(&source)
         .status()
         .expect("cc can be started");
@@ -19,11 +24,11 @@ fn main() {
     let path = format!("-L{}", folder.display());
     for argument in [
         // The name that programs ask for.
-        "-Wl,-soname,libmpi_fortran.so.1",
+        &format!("-Wl,-soname,{name}"),
         // Names of one procedure jump to our own code, whoever else defines one.
         "-Wl,-Bsymbolic-functions",
         &path,
-        "-Wl,--no-as-needed,-lmpi_abi,--as-needed",
+        "-Wl,--no-as-needed,-lneeded,--as-needed",
         // That library stands beside this one.
         "-Wl,-rpath,$ORIGIN",
     ] {

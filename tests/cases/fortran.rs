@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use weft_tests::{Ended, root, run, scratch, tool};
+use weft_tests::{Ended, installation, root, run, scratch, tool};
 
 /// The compiler that `mpifort` calls, if it is there.
 fn is_there() -> bool {
@@ -145,6 +145,77 @@ fn old_programs_find_what_was_removed() {
     let ended = job(1, "mpif77", "removed.f", &[]);
     ended.expect_success();
     assert!(ended.out.contains("removed ok"), "{}", ended.out);
+}
+
+/// Compiles a program as MPICH's or Intel MPI's wrappers would: with an `mpif.h` of their ABI, and linked with libraries of their names. Module `mpi` is
+/// that file.
+fn build_for_mpich(source: &str, libraries: &[&str]) -> PathBuf {
+    let folder = scratch(&format!("fortran-mpich-{source}"));
+    let sources = root().join("tests/programs/fortran");
+    let module = folder.join("mpi.f");
+    let text = "      module mpi\n      include 'mpif.h'\n      end module\n";
+    std::fs::write(&module, text).expect("the folder can be written");
+    let program = folder.join("program");
+    let output = Command::new("gfortran")
+        // Arguments of any type, as in each program of mpif.h.
+        .args(["-g", "-O1", "-w", "-fallow-argument-mismatch", "-o"])
+        .arg(&program)
+        .arg("-I")
+        .arg(sources.join("mpich"))
+        .arg(&module)
+        .arg(sources.join(source))
+        .arg("-L")
+        .arg(installation().join("lib"))
+        .args(["-Wl,--no-as-needed", "-Wl,--allow-shlib-undefined"])
+        .args(libraries.iter().map(|library| format!("-l:{library}")))
+        .current_dir(&folder)
+        .output()
+        .expect("the compiler can be started");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{source}:\n{said}");
+    program
+}
+
+#[test]
+fn addresses_with_a_meaning_keys_and_arrays_of_handles_have_the_form_of_the_binding() {
+    if !is_there() {
+        return;
+    }
+    let ended = job(3, "mpif90", "sentinels.f90", &[]);
+    ended.expect_success();
+    assert!(ended.out.contains("sentinels ok"), "{}", ended.out);
+}
+
+/// By the names that MPICH and Intel MPI give the libraries, and by those of Debian and Ubuntu.
+#[test]
+fn programs_of_mpich_run_as_they_are() {
+    if !is_there() {
+        return;
+    }
+    let names = ["libmpifort.so.12", "libmpi.so.12"];
+    // Libraries of these names have nothing in them but the need of the one that is meant, where the linker does not look.
+    let of_debian = [
+        "libmpichfort.so.12",
+        "libmpich.so.12",
+        "libmpifort.so.12",
+        "libmpi.so.12",
+    ];
+    for (source, said, libraries) in [
+        ("ring_mpif.f", "mpif.h ok", &names[..]),
+        ("ring_mpi.f90", "mpi ok", &of_debian[..]),
+        ("sentinels.f90", "sentinels ok", &names[..]),
+        ("breadth.f90", "breadth ok", &of_debian[..]),
+        ("attributes_old.f90", "old ok", &names[..]),
+        ("addresses.f90", "addresses ok", &names[..]),
+    ] {
+        let file = scratch(&format!("fortran-mpich-file-{source}")).join("file");
+        let mut command = tool("mpiexec");
+        command.args(["-n", "3"]);
+        command.arg(build_for_mpich(source, libraries)).arg(&file);
+        let ended = run(&mut command, Duration::from_secs(60));
+        ended.expect_success();
+        assert!(ended.out.contains(said), "{source}: {}", ended.out);
+    }
 }
 
 #[test]

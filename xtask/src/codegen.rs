@@ -86,7 +86,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let path = root.join("crates/abi-mpich/src").join(name);
         files.push((path, formatted(&text)?));
     }
-    for (name, text) in fortran::files(&fortran, &tables)? {
+    files.push((
+        root.join("tests/programs/fortran/mpich/mpif.h"),
+        fortran::include_file_of_mpich(&tables, mpich.values()),
+    ));
+    for (name, text) in fortran::files(&fortran, &tables, mpich.values())? {
         let text = match name.ends_with(".rs") {
             true => formatted(&text)?,
             false => text,

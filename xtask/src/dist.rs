@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! PREFIX/bin/      weft; mpiexec, mpirun, mpicc, mpicxx, mpic++, mpiCC, mpifort, mpif90, mpif77 are links to it
-//! PREFIX/lib/      libmpi_abi.so.1, libmpi_fortran.so.1, and the same without a number as links to them; libmpi.so.12
+//! PREFIX/lib/      libmpi_abi.so.1, libmpi_fortran.so.1, and the same without a number as links to them; libmpi.so.12 and
+//!                  libmpifort.so.12 for programs of MPICH, and the names that Debian has for these
 //! PREFIX/include/  mpi.h and what else C programs include; mpif.h, and the sources of the modules for Fortran
 //! PREFIX/share/    the examples; what other tools look for there and in lib/: see `packages`
 //! ```
@@ -57,6 +58,8 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
             "weft-abi-mpich",
             "--package",
             "weft-abi-fortran",
+            "--package",
+            "weft-abi-mpich-fortran",
         ])
         .status()
         .context("cannot start cargo")?;
@@ -75,17 +78,25 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
 
 /// Libraries: as cargo names them, and as programs ask for them. `libmpi.so` for linkers is not among them: whoever builds a
 /// program with Weft builds it for the standard ABI.
-pub const LIBRARIES: [(&str, &str); 3] = [
+pub const LIBRARIES: [(&str, &str); 4] = [
     ("libmpi_abi.so", "libmpi_abi.so.1"),
     ("libmpi.so", "libmpi.so.12"),
     ("libmpi_fortran.so", "libmpi_fortran.so.1"),
+    ("libmpifort.so", "libmpifort.so.12"),
+];
+
+/// Other names of libraries, which programs of Debian and Ubuntu ask for: libraries with nothing in them, which need the one that is
+/// meant. Copies would be two libraries in one process, and a link has no place in a wheel.
+pub const OTHER_NAMES: [(&str, &str); 2] = [
+    ("libmpich.so.12", "libmpi.so.12"),
+    ("libmpichfort.so.12", "libmpifort.so.12"),
 ];
 
 /// Libraries by the names by which linkers find them.
 pub const LINKED: [(&str, &str); 2] = [LIBRARIES[0], LIBRARIES[2]];
 
 /// Lays out an installation of this command and of these [`LIBRARIES`], and of what is in the tree.
-pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 3]) -> Result<()> {
+pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 4]) -> Result<()> {
     let root = root()?;
     for folder in ["bin", "lib", "include", "share/weft/examples"] {
         fs::create_dir_all(prefix.join(folder))
@@ -97,6 +108,11 @@ pub fn arrange(prefix: &Path, program: &Path, libraries: [&Path; 3]) -> Result<(
     }
     for (library, (_, wanted)) in libraries.iter().zip(LIBRARIES) {
         put(library, &prefix.join("lib").join(wanted))?;
+    }
+    for (other, wanted) in OTHER_NAMES {
+        replace(&prefix.join("lib").join(other), |beside| {
+            name(other, &prefix.join("lib").join(wanted), beside)
+        })?;
     }
     for (short, wanted) in LINKED {
         link(wanted, &prefix.join("lib").join(short))?;
@@ -141,6 +157,21 @@ pub fn target(root: &Path) -> PathBuf {
 fn put(from: &Path, to: &Path) -> Result<()> {
     replace(to, |beside| fs::copy(from, beside).map(drop))
         .with_context(|| format!("cannot copy {} to {}", from.display(), to.display()))
+}
+
+/// Makes a library of this name that needs another one, which stands beside it.
+fn name(name: &str, needed: &Path, at: &Path) -> io::Result<()> {
+    let made = Command::new("cc")
+        .args(["-shared", "-nostdlib", "-Wl,--no-as-needed"])
+        .arg(needed)
+        .arg(format!("-Wl,-soname,{name}"))
+        .args(["-Wl,-rpath,$ORIGIN", "-Wl,--allow-shlib-undefined", "-o"])
+        .arg(at)
+        .status()?;
+    match made.success() {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("cc: {made}"))),
+    }
 }
 
 /// Makes a link, replacing what stands there.

@@ -231,6 +231,8 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
         ("bin", "weft"),
         ("lib", "libmpi_abi.so.1"),
         ("lib", "libmpi_fortran.so.1"),
+        ("lib", "libmpi.so.12"),
+        ("lib", "libmpifort.so.12"),
     ] {
         for entry in fs::read_dir(built.join(folder))? {
             let entry = entry?;

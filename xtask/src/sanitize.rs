@@ -125,10 +125,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let prefix = folder.join("dist");
     let mpich = plain.join("lib/libmpi.so.12");
     let fortran = plain.join("lib/libmpi_fortran.so.1");
+    let of_mpich = plain.join("lib/libmpifort.so.12");
     dist::arrange(
         &prefix,
         &plain.join("bin/weft"),
-        [&library, &mpich, &fortran],
+        [&library, &mpich, &fortran, &of_mpich],
     )?;
     let mut tests = dist::cargo();
     // Of the whole workspace, though they are those of one package: by itself it asks for other features of what all are built

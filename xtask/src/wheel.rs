@@ -84,6 +84,9 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
         "lib/libmpi_abi.so.1",
         "lib/libmpi.so.12",
         "lib/libmpi_fortran.so.1",
+        "lib/libmpifort.so.12",
+        "lib/libmpich.so.12",
+        "lib/libmpichfort.so.12",
     ];
     for part in parts {
         strip(&built.join(part), &data.join(part))?;

@@ -3,7 +3,7 @@
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 
-use crate::data::{number, store_handle, word};
+use crate::abi::Element;
 use crate::generated::constants::MPI_ERR_IN_STATUS;
 
 /// Arrays up to this length cost no allocation.
@@ -12,10 +12,10 @@ const SHORT: usize = 16;
 /// No index: the call has not written it.
 pub const UNSET: c_int = c_int::MIN;
 
-/// Handles of the standard ABI for those that the program has passed.
+/// Handles as C has them for those that the program has passed.
 pub struct Handles {
-    short: [MaybeUninit<usize>; SHORT],
-    long: Vec<usize>,
+    short: [MaybeUninit<Element>; SHORT],
+    long: Vec<Element>,
     count: usize,
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn handles(array: *const c_int, count: usize) -> Handles {
         count,
     };
     // SAFETY: as this function demands.
-    let element = |place| word(unsafe { array.add(place).read_unaligned() });
+    let element = |place| unsafe { array.add(place).read_unaligned() }.cast_unsigned() as Element;
     if count <= SHORT {
         for (place, handle) in made.short[..count].iter_mut().enumerate() {
             handle.write(element(place));
@@ -47,7 +47,7 @@ impl Handles {
         if self.count <= SHORT {
             self.short.as_mut_ptr().cast()
         } else {
-            self.long.as_mut_ptr()
+            self.long.as_mut_ptr().cast()
         }
     }
 
@@ -75,8 +75,9 @@ impl Handles {
             // SAFETY: as this function demands. What has not changed is not written: another thread may read it.
             unsafe {
                 let at = array.add(place);
-                if at.read_unaligned() != number(new) {
-                    store_handle(at, new);
+                let new = new as c_int;
+                if at.read_unaligned() != new {
+                    at.write_unaligned(new);
                 }
             }
         }

@@ -10,6 +10,10 @@
 )]
 
 pub mod c;
+#[cfg(not(feature = "mpich"))]
+pub mod constants;
+#[cfg(feature = "mpich")]
+#[path = "generated/constants_of_mpich.rs"]
 pub mod constants;
 
 mod abi;

@@ -13,6 +13,9 @@
 //!     program
 //! ```
 //!
+//! The same code over the ABI of MPICH is `libmpifort.so.12` (package `weft-abi-mpich-fortran`, feature `mpich`), which calls `MPI_Send` of
+//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. What differs stands in [`abi`], [`sentinel`] and the constants.
+//!
 //! Nothing of MPI is done here. What is generated follows from `tables/functions`; what `tables/fortran.toml` lists as written by
 //! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of the standard ABI, whose
 //! numbers have 31 bits; a status has eight integers in both. The modules in the folder `modules` consist of interfaces and
@@ -23,6 +26,7 @@
 //! many elements as the call says, and the lengths of texts follow behind all arguments. The address of `ierror` may be null:
 //! module `mpi_f08` has it as an optional argument.
 
+mod abi;
 mod array;
 mod by_hand;
 mod data;

@@ -4,12 +4,21 @@
 //! What is no communicator is not asked, so that the call of the program alone tells what is wrong with it.
 
 use std::ffi::c_int;
+#[cfg(not(feature = "mpich"))]
 use std::sync::OnceLock;
 
 use crate::generated::c;
 use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
 
 /// Whether a handle is that of a communicator. Of a library below that does not say, each is taken for one.
+#[cfg(feature = "mpich")]
+fn is_communicator(_: usize) -> bool {
+    // Only the standard ABI can be asked, which has other numbers.
+    true
+}
+
+/// Whether a handle is that of a communicator. Of a library below that does not say, each is taken for one.
+#[cfg(not(feature = "mpich"))]
 fn is_communicator(comm: usize) -> bool {
     type Ask = unsafe extern "C" fn(usize) -> c_int;
     static ASK: OnceLock<Option<Ask>> = OnceLock::new();

@@ -4,40 +4,80 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
-use crate::generated::constants::{
-    MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE, MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY,
-};
+use crate::generated::constants::{MPI_BUFFER_AUTOMATIC, MPI_IN_PLACE};
 
+/// Defines common blocks, of so many integers, and functions that tell where a variable stands in one.
 macro_rules! commons {
-    ($($name:ident: $kind:ty = $value:expr;)*) => {$(
+    ($($block:ident: $size:literal { $($variable:ident + $offset:literal)* })*) => {$(
         #[doc = "A common block; nobody reads what is in it."]
         #[unsafe(no_mangle)]
         #[allow(non_upper_case_globals)]
-        pub static mut $name: $kind = $value;
+        pub static mut $block: [c_int; $size] = [0; $size];
+        $(
+            fn $variable() -> *mut c_void {
+                (&raw mut $block).cast::<c_void>().wrapping_byte_add($offset)
+            }
+        )*
     )*};
 }
 
+#[cfg(not(feature = "mpich"))]
 commons! {
-    mpi_fortran_bottom_: c_int = 0;
-    mpi_fortran_in_place_: c_int = 0;
-    mpi_fortran_buffer_automatic_: c_int = 0;
-    mpi_fortran_status_ignore_: [c_int; 8] = [0; 8];
-    mpi_fortran_statuses_ignore_: [c_int; 8] = [0; 8];
-    mpi_fortran_errcodes_ignore_: c_int = 0;
-    mpi_fortran_argv_null_: c_char = 0;
-    mpi_fortran_argvs_null_: c_char = 0;
-    mpi_fortran_unweighted_: c_int = 0;
-    mpi_fortran_weights_empty_: c_int = 0;
+    mpi_fortran_bottom_: 1 { bottom + 0 }
+    mpi_fortran_in_place_: 1 { in_place + 0 }
+    mpi_fortran_buffer_automatic_: 1 { buffer_automatic + 0 }
+    mpi_fortran_status_ignore_: 8 { status_ignore + 0 }
+    mpi_fortran_statuses_ignore_: 8 { statuses_ignore + 0 }
+    mpi_fortran_errcodes_ignore_: 1 { errcodes_ignore + 0 }
+    mpi_fortran_argv_null_: 1 { argv_null + 0 }
+    mpi_fortran_argvs_null_: 1 { argvs_null + 0 }
+    mpi_fortran_unweighted_: 1 { unweighted + 0 }
+    mpi_fortran_weights_empty_: 1 { weights_empty + 0 }
+}
+
+// As the mpif.h of MPICH and Intel MPI has them.
+#[cfg(feature = "mpich")]
+commons! {
+    mpipriv1_: 7 { bottom + 0 in_place + 4 status_ignore + 8 }
+    mpipriv2_: 6 { statuses_ignore + 0 errcodes_ignore + 20 }
+    mpiprivc_: 1 { argvs_null + 0 argv_null + 1 }
+    mpifcmb5_: 1 { unweighted + 0 }
+    mpifcmb9_: 1 { weights_empty + 0 }
+}
+
+/// MPICH has no name for it that a program of Fortran could pass.
+#[cfg(feature = "mpich")]
+fn buffer_automatic() -> *mut c_void {
+    bottom()
+}
+
+/// What C has for weights that are not there, and for none.
+#[cfg(not(feature = "mpich"))]
+fn weights_of_c() -> [*mut c_int; 2] {
+    use crate::generated::constants::{MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY};
+
+    [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY].map(std::ptr::without_provenance_mut)
+}
+
+/// What C has for weights that are not there, and for none: addresses of its library.
+#[cfg(feature = "mpich")]
+fn weights_of_c() -> [*mut c_int; 2] {
+    unsafe extern "C" {
+        static MPI_UNWEIGHTED: *mut c_int;
+        static MPI_WEIGHTS_EMPTY: *mut c_int;
+    }
+    // SAFETY: nobody writes them.
+    unsafe { [MPI_UNWEIGHTED, MPI_WEIGHTS_EMPTY] }
 }
 
 /// A buffer.
 #[inline(always)]
 pub fn buffer(at: *mut c_void) -> *mut c_void {
-    if at == (&raw mut mpi_fortran_bottom_).cast() {
+    if at == bottom() {
         std::ptr::null_mut()
-    } else if at == (&raw mut mpi_fortran_in_place_).cast() {
+    } else if at == in_place() {
         std::ptr::without_provenance_mut(MPI_IN_PLACE)
-    } else if at == (&raw mut mpi_fortran_buffer_automatic_).cast() {
+    } else if at == buffer_automatic() {
         std::ptr::without_provenance_mut(MPI_BUFFER_AUTOMATIC)
     } else {
         at
@@ -46,13 +86,13 @@ pub fn buffer(at: *mut c_void) -> *mut c_void {
 
 /// Whether a buffer is `MPI_IN_PLACE`.
 pub fn is_in_place(at: *mut c_void) -> bool {
-    at == (&raw mut mpi_fortran_in_place_).cast()
+    at == in_place()
 }
 
 /// A status; null if the program wants none.
 #[inline(always)]
 pub fn status(at: *mut c_int) -> *mut c_int {
-    if at == (&raw mut mpi_fortran_status_ignore_).cast() {
+    if at.cast() == status_ignore() {
         std::ptr::null_mut()
     } else {
         at
@@ -62,7 +102,7 @@ pub fn status(at: *mut c_int) -> *mut c_int {
 /// Statuses; null if the program wants none.
 #[inline(always)]
 pub fn statuses(at: *mut c_int) -> *mut c_int {
-    if at == (&raw mut mpi_fortran_statuses_ignore_).cast() {
+    if at.cast() == statuses_ignore() {
         std::ptr::null_mut()
     } else {
         status(at)
@@ -71,10 +111,10 @@ pub fn statuses(at: *mut c_int) -> *mut c_int {
 
 /// Weights of edges.
 pub fn weights(at: *mut c_int) -> *mut c_int {
-    if at == &raw mut mpi_fortran_unweighted_ {
-        std::ptr::without_provenance_mut(MPI_UNWEIGHTED)
-    } else if at == &raw mut mpi_fortran_weights_empty_ {
-        std::ptr::without_provenance_mut(MPI_WEIGHTS_EMPTY)
+    if at.cast() == unweighted() {
+        weights_of_c()[0]
+    } else if at.cast() == weights_empty() {
+        weights_of_c()[1]
     } else {
         at
     }
@@ -82,7 +122,7 @@ pub fn weights(at: *mut c_int) -> *mut c_int {
 
 /// Error codes of processes; null if the program wants none.
 pub fn error_codes(at: *mut c_int) -> *mut c_int {
-    if at == &raw mut mpi_fortran_errcodes_ignore_ {
+    if at.cast() == errcodes_ignore() {
         std::ptr::null_mut()
     } else {
         at
@@ -91,5 +131,6 @@ pub fn error_codes(at: *mut c_int) -> *mut c_int {
 
 /// Whether there are no arguments of a program to be started.
 pub fn is_argv_null(at: *const c_char) -> bool {
-    at == &raw const mpi_fortran_argv_null_ || at == &raw const mpi_fortran_argvs_null_
+    let at = at.cast_mut().cast();
+    at == argv_null() || at == argvs_null()
 }

@@ -1,7 +1,7 @@
 //! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another
 //! implementation would run under this launcher as many copies of rank 0, each believing that it is alone.
 //!
-//! Programs for the ABI of MPICH run with the `libmpi.so.12` of this installation, which the dynamic linker finds first: unless the
+//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic linker finds first: unless the
 //! program says itself where to look even before that (`DT_RPATH`), and another one is there.
 //!
 //! Only what stands in the program itself is seen; a script that loads MPI later is not looked into.
@@ -12,18 +12,24 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The library of the ABI of MPICH, which Weft has as well.
-const MPICH: &str = "libmpi.so.12";
+/// Libraries of the ABI of MPICH, which Weft has as well; Debian and Ubuntu have others names for the same.
+const MPICH: [&str; 4] = [
+    "libmpi.so.12",
+    "libmpifort.so.12",
+    "libmpich.so.12",
+    "libmpichfort.so.12",
+];
 
 const OPEN_MPI: &str = "Open MPI";
 
 /// Libraries of other implementations, by the beginning of their names, and whose they are.
-const FOREIGN: [(&str, &str); 5] = [
+const FOREIGN: [(&str, &str); 6] = [
     ("libmpi.so.40", OPEN_MPI),
     ("libmpi.so.20", OPEN_MPI),
-    (MPICH, "MPICH or Intel MPI"),
-    ("libmpich.so.", "MPICH"),
+    ("libmpi.so.12", "MPICH or Intel MPI"),
     ("libmpifort.so.12", "MPICH or Intel MPI"),
+    ("libmpich.so.", "MPICH"),
+    ("libmpichfort.so.", "MPICH"),
 ];
 
 /// A library of another implementation that a program would run with.
@@ -49,22 +55,22 @@ pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
             found.map(|(_, whose)| (library, *whose))
         })
         .collect();
-    let has_ours = ours.is_some_and(|folder| folder.join(MPICH).exists());
+    let has_ours = |library: &str| {
+        MPICH.contains(&library) && ours.is_some_and(|folder| folder.join(library).exists())
+    };
     let foreign = |library: &str, whose, before_ours| Foreign {
         library: library.to_owned(),
         whose,
         before_ours,
     };
-    // What Weft has no counterpart of comes first: the binding of Fortran needs the library that it belongs to.
-    if let Some(&(library, whose)) = named.iter().find(|(library, _)| library.as_str() != MPICH) {
+    // What Weft has no counterpart of comes first: it needs the library that it belongs to.
+    if let Some(&(library, whose)) = named.iter().find(|(library, _)| !has_ours(library)) {
         return Some(foreign(library, whose, None));
     }
-    let (library, whose) = *named.first()?;
-    if !has_ours {
-        return Some(foreign(library, whose, None));
-    }
-    let other = dynamic.found_first(MPICH, program)?;
-    Some(foreign(library, whose, Some(other)))
+    named.iter().find_map(|(library, whose)| {
+        let other = dynamic.found_first(library, program)?;
+        Some(foreign(library, whose, Some(other)))
+    })
 }
 
 /// The library of an implementation that no protocol of ours reaches, if a process has loaded one, and whose it is.
@@ -93,7 +99,9 @@ pub fn names_our_library(program: &Path) -> bool {
         // A program in Fortran may name nothing but the library of the binding (`--as-needed`).
         names("libmpi_abi.so.1")
             || names("libmpi_fortran.so.1")
-            || names(MPICH) && dynamic.found_first(MPICH, program).is_none()
+            || MPICH
+                .into_iter()
+                .any(|name| names(name) && dynamic.found_first(name, program).is_none())
     })
 }
 
@@ -277,6 +285,7 @@ mod tests {
         for (name, is_ours) in [
             ("libmpi_abi.so.1", true),
             ("libmpi_fortran.so.1", true),
+            ("libmpichfort.so.12", true),
             ("libother.so.1", false),
         ] {
             let soname = format!("-Wl,-soname,{name}");
@@ -290,23 +299,24 @@ mod tests {
     #[test]
     fn where_a_program_looks_first() {
         let folder = tempfile::tempdir().expect("a folder");
-        std::fs::write(folder.path().join(MPICH), "").expect("a file");
+        let name = MPICH[0];
+        std::fs::write(folder.path().join(name), "").expect("a file");
         let dynamic = |first: &[&str]| Dynamic {
-            needed: vec![MPICH.to_owned()],
+            needed: vec![name.to_owned()],
             first: first.iter().map(|&folder| folder.to_owned()).collect(),
         };
         let program = folder.path().join("bin/program");
-        let found = dynamic(&["/nowhere", "$ORIGIN/.."]).found_first(MPICH, &program);
+        let found = dynamic(&["/nowhere", "$ORIGIN/.."]).found_first(name, &program);
         assert_eq!(
             found,
-            Some(folder.path().join("bin/..").join(MPICH)).filter(|file| file.exists())
+            Some(folder.path().join("bin/..").join(name)).filter(|file| file.exists())
         );
         let here = folder.path().join("program");
         assert_eq!(
-            dynamic(&["${ORIGIN}"]).found_first(MPICH, &here),
-            Some(folder.path().join(MPICH))
+            dynamic(&["${ORIGIN}"]).found_first(name, &here),
+            Some(folder.path().join(name))
         );
-        assert_eq!(dynamic(&[]).found_first(MPICH, &here), None);
+        assert_eq!(dynamic(&[]).found_first(name, &here), None);
     }
 
     #[test]

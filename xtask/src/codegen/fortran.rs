@@ -22,6 +22,7 @@ use anyhow::{Context, Result, ensure};
 use serde::Deserialize;
 
 use super::table::{Family, Form, Function, Tables};
+pub use constants::include_file_of_mpich;
 use dummy::{Binding, Dummy};
 
 /// `tables/fortran.toml`.
@@ -154,11 +155,19 @@ fn fails(function: &Function) -> bool {
 }
 
 /// Paths below `crates/abi-fortran` and texts; those in Rust are to be formatted.
-pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>> {
+pub fn files(
+    fortran: &Fortran,
+    tables: &Tables,
+    of_mpich: &BTreeMap<String, i64>,
+) -> Result<Vec<(String, String)>> {
     let mut files = entries::files(fortran, tables)?;
     files.push((
         "src/generated/constants.rs".to_owned(),
         constants::rust(tables)?,
+    ));
+    files.push((
+        "src/generated/constants_of_mpich.rs".to_owned(),
+        constants::rust_of_mpich(of_mpich)?,
     ));
     files.push(("modules/mpif.h".to_owned(), constants::include_file(tables)));
     files.push(("modules/mpi.f90".to_owned(), modules::old(fortran, tables)));

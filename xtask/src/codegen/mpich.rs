@@ -68,6 +68,11 @@ struct Numbers {
 }
 
 impl Mpich {
+    /// Constants as MPICH has them.
+    pub fn values(&self) -> &BTreeMap<String, i64> {
+        &self.values
+    }
+
     /// Reads the table and checks that it names what the others have.
     pub fn load(path: &Path, tables: &Tables) -> Result<Self> {
         let text =

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::ffi::{c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::abi::keyval as keyval_of_c;
 use crate::also;
 use crate::data::{aint, handle, int};
 use crate::error::finish;
@@ -181,7 +182,7 @@ unsafe fn get(
     let (mut address, mut found) = (std::ptr::null_mut::<c_void>(), logical::UNSET);
     // SAFETY: as this function demands.
     unsafe {
-        let keyval = int(keyval);
+        let keyval = keyval_of_c(int(keyval));
         let code = get(
             handle(object),
             keyval,
@@ -208,7 +209,7 @@ unsafe fn set(
     let cell = cell(value);
     // SAFETY: as this function demands.
     unsafe {
-        let code = set(handle(object), int(keyval), cell);
+        let code = set(handle(object), keyval_of_c(int(keyval)), cell);
         if code != 0 {
             end_cell(cell);
         }

@@ -2,20 +2,24 @@
 
 use std::ffi::c_int;
 
+use crate::abi::Element;
 use crate::also;
-use crate::data::{handle, int, long, number};
+use crate::data::{handle, int, long};
 use crate::error::finish;
 use crate::generated::c;
+
+/// No handle: the call has not written it.
+const UNWRITTEN: Element = !0;
 
 /// Gives the program handles of which a call has written the first ones.
 ///
 /// # Safety
 /// The array has as many elements.
-unsafe fn give(code: c_int, handles: &[usize], array: *mut c_int) {
+unsafe fn give(code: c_int, handles: &[Element], array: *mut c_int) {
     for (place, &handle) in handles.iter().enumerate() {
-        if code == 0 && handle != usize::MAX {
+        if code == 0 && handle != UNWRITTEN {
             // SAFETY: as this function demands.
-            unsafe { array.add(place).write_unaligned(number(handle)) };
+            unsafe { array.add(place).write_unaligned(handle as c_int) };
         }
     }
 }
@@ -34,7 +38,7 @@ pub unsafe extern "C" fn mpi_type_get_contents_(
     // SAFETY: the addresses are the program's.
     unsafe {
         let most = int(max_datatypes);
-        let mut datatypes = vec![usize::MAX; usize::try_from(most).unwrap_or(0)];
+        let mut datatypes = vec![UNWRITTEN; usize::try_from(most).unwrap_or(0)];
         let code = c::MPI_Type_get_contents(
             handle(datatype),
             int(max_integers),
@@ -42,7 +46,7 @@ pub unsafe extern "C" fn mpi_type_get_contents_(
             most,
             array_of_integers,
             array_of_addresses,
-            datatypes.as_mut_ptr(),
+            datatypes.as_mut_ptr().cast(),
         );
         give(code, &datatypes, array_of_datatypes);
         finish(ierror, code);
@@ -66,7 +70,7 @@ pub unsafe extern "C" fn mpi_type_get_contents_c_f08_(
     // SAFETY: as above.
     unsafe {
         let most = long(max_datatypes);
-        let mut datatypes = vec![usize::MAX; usize::try_from(most).unwrap_or(0)];
+        let mut datatypes = vec![UNWRITTEN; usize::try_from(most).unwrap_or(0)];
         let code = c::MPI_Type_get_contents_c(
             handle(datatype),
             long(max_integers),
@@ -76,7 +80,7 @@ pub unsafe extern "C" fn mpi_type_get_contents_c_f08_(
             array_of_integers,
             array_of_addresses,
             array_of_large_counts,
-            datatypes.as_mut_ptr(),
+            datatypes.as_mut_ptr().cast(),
         );
         give(code, &datatypes, array_of_datatypes);
         finish(ierror, code);

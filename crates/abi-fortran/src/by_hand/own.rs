@@ -2,6 +2,7 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::abi::STATUS;
 use crate::also;
 use crate::data::{int, store_handle};
 use crate::error::finish;
@@ -10,8 +11,8 @@ use crate::logical;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_status_f2f08_(
-    from: *const [c_int; 8],
-    to: *mut [c_int; 8],
+    from: *const [c_int; STATUS],
+    to: *mut [c_int; STATUS],
     ierror: *mut c_int,
 ) {
     // SAFETY: the program passes a status, and room for another one.

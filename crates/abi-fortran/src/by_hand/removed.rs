@@ -5,15 +5,16 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
+use crate::abi::BOUNDS;
 use crate::also;
 use crate::data::{handle, int, store_handle};
 use crate::error::finish;
 use crate::generated::{c, constants as k};
 use crate::sentinel;
 
-/// Markers of bounds in the lists of `MPI_Type_struct`. Their numbers are those of the header's `WEFT_MPI1`.
-const LB: c_int = 0xf01;
-const UB: c_int = 0xf02;
+/// Markers of bounds in the lists of `MPI_Type_struct`.
+const LB: c_int = BOUNDS[0];
+const UB: c_int = BOUNDS[1];
 
 /// Gives the program an address or an extent, if it fits.
 ///

@@ -1,6 +1,6 @@
 //! Constants of Fortran: `mpif.h`, those of both modules, and those that the entry points need.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use anyhow::{Context, Result};
@@ -192,6 +192,77 @@ pub fn include_file(tables: &Tables) -> String {
     out
 }
 
+/// As [`OWN`], in the ABI of MPICH.
+const OWN_OF_MPICH: [(&str, i64); 10] = [
+    ("MPI_ADDRESS_KIND", 8),
+    ("MPI_COUNT_KIND", 8),
+    ("MPI_OFFSET_KIND", 8),
+    ("MPI_INTEGER_KIND", 4),
+    ("MPI_STATUS_SIZE", 5),
+    ("MPI_SOURCE", 3),
+    ("MPI_TAG", 4),
+    ("MPI_ERROR", 5),
+    ("MPI_LB", 0x4c00_0010),
+    ("MPI_UB", 0x4c00_0011),
+];
+
+/// Addresses with a meaning of their own, as the `mpif.h` of MPICH and Intel MPI has them.
+const SENTINELS_OF_MPICH: [&str; 15] = [
+    "integer MPI_BOTTOM, MPI_IN_PLACE",
+    "integer MPI_STATUS_IGNORE(5)",
+    "common /mpipriv1/ MPI_BOTTOM, MPI_IN_PLACE",
+    "common /mpipriv1/ MPI_STATUS_IGNORE",
+    "integer MPI_STATUSES_IGNORE(5,1)",
+    "integer MPI_ERRCODES_IGNORE(1)",
+    "common /mpipriv2/ MPI_STATUSES_IGNORE",
+    "common /mpipriv2/ MPI_ERRCODES_IGNORE",
+    "character*1 MPI_ARGVS_NULL(1,1)",
+    "character*1 MPI_ARGV_NULL(1)",
+    "common /mpiprivc/ MPI_ARGVS_NULL, MPI_ARGV_NULL",
+    "integer MPI_UNWEIGHTED",
+    "common /mpifcmb5/ MPI_UNWEIGHTED",
+    "integer MPI_WEIGHTS_EMPTY",
+    "common /mpifcmb9/ MPI_WEIGHTS_EMPTY",
+];
+
+/// An `mpif.h` of the ABI of MPICH, by which the tests build programs as MPICH's would be.
+pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) -> String {
+    let mut out = format!("!     {}\n", NOTICE.replace("; edit", ";\n!     edit"));
+    let mut line = |text: &str| {
+        let _ = writeln!(out, "      {text}");
+    };
+    let plain = numbers(tables).into_iter();
+    let plain = plain.map(|one| (one.name, if one.kind.is_some() { "*8" } else { "" }));
+    let handles = handle_constants(tables).into_iter();
+    let all = plain.chain(handles.map(|(_, name, _)| (name, "")));
+    for (name, kind) in all {
+        let own = OWN_OF_MPICH.iter().any(|(own, _)| *own == name);
+        if let Some(&value) = values.get(&name).filter(|_| !own) {
+            // Fortran's key of a predefined attribute is the next number: it gives the value, and C the address of it.
+            let key = i64::from([0x64, 0x66].contains(&(value >> 24)));
+            // Numbers of four bytes.
+            let value = in_fortran(&name, value) as i32;
+            line(&format!("integer{kind} {name}"));
+            line(&format!("parameter ({name}={})", i64::from(value) + key));
+        }
+    }
+    for (name, value) in OWN_OF_MPICH {
+        line(&format!("integer {name}"));
+        line(&format!("parameter ({name}={value})"));
+    }
+    for text in SENTINELS_OF_MPICH {
+        line(text);
+    }
+    for (name, _) in CALLBACKS {
+        line(&format!("external {name}"));
+    }
+    for name in ["MPI_WTIME", "MPI_WTICK"] {
+        line(&format!("double precision {name}"));
+        line(&format!("external {name}"));
+    }
+    out
+}
+
 /// Constants of what the standard has removed.
 pub const REMOVED: [(&str, i64); 5] = [
     ("MPI_LB", 0xf01),
@@ -205,23 +276,41 @@ pub const REMOVED: [(&str, i64); 5] = [
 /// they are.
 pub const LOGICALS: [&str; 2] = ["MPI_SUBARRAYS_SUPPORTED", "MPI_ASYNC_PROTECTS_NONBLOCKING"];
 
-/// Constants of C that the entry points need.
+/// Constants of C that the entry points need, of the standard ABI.
 pub fn rust(tables: &Tables) -> Result<String> {
-    let mut out = format!(
-        "//! {NOTICE}\n//!\n//! Constants of the C binding that the entry points need.\n\n\
-         #![allow(dead_code)]\n\nuse std::ffi::c_int;\n\n"
-    );
-    for (name, kind) in NAMED {
+    listed(|name| {
         let mut all = tables.families.iter().flat_map(Family::values);
         let found = all
             .find(|(other, _)| *other == name)
             .map(|(_, value)| value);
         let found = found.or_else(|| {
-            let error = tables.errors.iter().find(|(other, _)| other == name);
+            let error = tables.errors.iter().find(|(other, _)| *other == name);
             error.map(|(_, error)| error.value)
         });
         let value = found.with_context(|| format!("the tables have no {name}"))?;
-        let _ = writeln!(out, "pub const {name}: {kind} = {value};");
+        Ok(Some(value))
+    })
+}
+
+/// … of the ABI of MPICH, where some are addresses of the library and no numbers.
+pub fn rust_of_mpich(values: &BTreeMap<String, i64>) -> Result<String> {
+    listed(|name| Ok(values.get(name).copied()))
+}
+
+fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
+    let mut out = format!(
+        "//! {NOTICE}\n//!\n//! Constants of the C binding that the entry points need.\n\n\
+         #![allow(dead_code)]\n\nuse std::ffi::c_int;\n\n"
+    );
+    for (name, kind) in NAMED {
+        if let Some(value) = value(name)? {
+            // A special address may be a number below zero.
+            let value = match kind {
+                "usize" => value.cast_unsigned().to_string(),
+                _ => value.to_string(),
+            };
+            let _ = writeln!(out, "pub const {name}: {kind} = {value};");
+        }
     }
     Ok(out)
 }

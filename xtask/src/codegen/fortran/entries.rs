@@ -19,7 +19,9 @@ pub fn files(fortran: &Fortran, tables: &Tables) -> Result<Vec<(String, String)>
     let mut index = format!(
         "//! {NOTICE}\n//!\n//! Entry points, the functions that they call, and constants.\n\n\
          #![allow(non_snake_case, missing_docs, clippy::too_many_arguments, clippy::missing_safety_doc)]\n\n\
-         pub mod c;\npub mod constants;\n\n"
+         pub mod c;\n\
+         #[cfg(not(feature = \"mpich\"))]\npub mod constants;\n\
+         #[cfg(feature = \"mpich\")]\n#[path = \"generated/constants_of_mpich.rs\"]\npub mod constants;\n\n"
     );
     for (group, functions) in &tables.groups {
         let mut body = String::new();

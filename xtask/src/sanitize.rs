@@ -253,9 +253,11 @@ fn build(kind: Kind, folder: &Path) -> Result<PathBuf> {
             "RUSTFLAGS",
             format!("-Zsanitizer={0} --cfg sanitizer=\"{0}\"", kind.name()),
         );
-    if kind == Kind::Thread {
-        cargo.arg("-Zbuild-std");
-    }
+    match kind {
+        // Entry points take longer to optimize than their checks of addresses take to run.
+        Kind::Address => cargo.args(["--config", "profile.sanitize.package.weft-abi.opt-level=0"]),
+        Kind::Thread => cargo.arg("-Zbuild-std"),
+    };
     if let Some(ciphers) = Ciphers::built_for_tests(&target(&root()?)) {
         for setting in ciphers.instead_of_building() {
             cargo.args(["--config", &setting]);

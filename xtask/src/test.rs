@@ -13,7 +13,6 @@
 
 use std::io::{IsTerminal, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -375,7 +374,8 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
     let names: Vec<&str> = group.iter().map(|step| step.name).collect();
     println!("\n== two at a time: {}", names.join("; "));
     let queue = Mutex::new(group.iter().enumerate());
-    let shows = AtomicBool::new(false);
+    // Whoever has it is heard at once.
+    let floor = Mutex::new(());
     let results: Mutex<Vec<(usize, Result<StepResult>)>> = Mutex::default();
     let work = || {
         loop {
@@ -383,14 +383,13 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
             let Some((index, step)) = next else {
                 return;
             };
-            let listener = match shows.swap(true, Ordering::Relaxed) {
-                false => Listener::Everybody,
-                true => Listener::Later,
+            let floor = floor.try_lock();
+            let listener = match floor {
+                Ok(_) => Listener::Everybody,
+                Err(_) => Listener::Later,
             };
             let result = outcome_of(step, long, listener);
-            if listener == Listener::Everybody {
-                shows.store(false, Ordering::Relaxed);
-            }
+            drop(floor);
             let mut results = open(&results);
             println!("\n== {}: {}", step.name, step.line(long));
             if let Ok(result) = &result {

@@ -972,6 +972,9 @@ fn over_tcp_plain_and_encrypted() {
         ("window_circles", 4, &[]),
         ("window_circles", 7, &["20"]),
     ] {
+        if ranks > most_ranks() {
+            continue;
+        }
         let program = build(&format!("tests/programs/{name}.c"), &["-pthread"]);
         for extra in [&[][..], &["--encrypt"]] {
             let mut command = tool("mpiexec");

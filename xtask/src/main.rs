@@ -12,6 +12,7 @@ mod mpi4py;
 mod nightly;
 mod packages;
 mod peers;
+mod processor;
 mod rooms;
 mod sanitize;
 mod shape;

@@ -4,14 +4,15 @@
 //! does not keep the next from running. The last line has the counts.
 //!
 //! Neighbours that may run beside others run two at a time: what computes beside what waits. Beside the tests, which have limits of
-//! time, computes only what is `nice`: it gets the time that they leave.
+//! time, computes only what is `nice`: it gets the time that they leave. Where few cores are, the time of the whole is that of the
+//! processor: what each step has taken of it stands beside the time from its beginning to its end, and how idle the cores were below.
 //!
 //! With `--long` the same steps take longer: random tests have more seeds, or two minutes for each fabric, mpi4py's
 //! suite runs with more numbers of ranks, and the fuzz targets run for some minutes. That is for a night, or before a
 //! release.
 
 use std::io::{IsTerminal, Read, Write};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -19,6 +20,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 
 use crate::nightly::{self, quietly};
+use crate::processor::{self, Cores};
 use crate::rooms::root;
 
 /// What to run.
@@ -41,8 +43,8 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
     /// What differs with `--long`.
     long: Long,
-    /// It may run beside its neighbours of which that is true as well. What the first of them says is shown at once, what the
-    /// others say when they have ended.
+    /// It may run beside its neighbours of which that is true as well. What one of them says is shown at once, what the other says
+    /// when it has ended.
     beside_others: bool,
     /// Whether it can run here; if not, why.
     possible: fn() -> Result<(), String>,
@@ -110,7 +112,7 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
-        // Beside the lints, which have another profile: its end keeps one core busy.
+        // Beside the lints, which have another profile: its end keeps one core busy. From the tests on, everything needs it.
         beside_others: true,
         ..Step::new("installation", "cargo xtask dist")
     },
@@ -125,11 +127,6 @@ const STEPS: &[Step] = &[
             "documentation",
             "cargo doc --workspace --no-deps --document-private-items --quiet",
         )
-    },
-    Step {
-        possible: crate::instructions::possible,
-        long: Long::Line("cargo xtask instructions --as-it-is --recorded"),
-        ..Step::new("instructions", "cargo xtask instructions --as-it-is")
     },
     Step {
         // Twice as many tests as cores at a time: most of the time they wait for the processes that they have started.
@@ -147,6 +144,12 @@ const STEPS: &[Step] = &[
         )
     },
     // Beside those tests, with the time that they leave. The first ones need nothing of what is built for the tests meanwhile.
+    Step {
+        beside_others: true,
+        possible: crate::instructions::possible,
+        long: Long::Line("nice cargo xtask instructions --as-it-is --recorded"),
+        ..Step::new("instructions", "nice cargo xtask instructions --as-it-is")
+    },
     Step {
         environment: &[
             // Property tests look for earlier failures in files and read their settings.
@@ -217,7 +220,10 @@ const STEPS: &[Step] = &[
             "nice cargo xtask sanitize thread --build",
         )
     },
-    Step::new("wheel", "cargo xtask wheel --check"),
+    Step {
+        beside_others: true,
+        ..Step::new("wheel", "cargo xtask wheel --check")
+    },
     Step {
         // One alone, and the fewest that are neither a pair nor a power of two.
         // On what users install, which is the installation of the other steps without its symbols. Half of its time it keeps one
@@ -283,6 +289,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return Ok(());
     }
     prepare()?;
+    let (begun, cores) = (Instant::now(), Cores::now()?);
     let mut results = Vec::new();
     for group in steps.chunk_by(|one, other| one.beside_others && other.beside_others) {
         results.extend(match group {
@@ -316,7 +323,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("{}", complaints.join("\n"));
         }
     }
-    println!("\n{}", lines.join("\n"));
+    let took = begun.elapsed().as_secs_f64();
+    let idle = Cores::now()?.idle_since(&cores, took);
+    println!("\n{:<22} {:>8} {:>11}", "", "time", "processor");
+    println!("{}", lines.join("\n"));
+    println!(
+        "in {took:.0} s, in which the cores were idle for {:.0} %",
+        100.0 * idle
+    );
     if skipped > 0 {
         println!("{skipped} skipped");
     }
@@ -360,6 +374,8 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
     let names: Vec<&str> = group.iter().map(|step| step.name).collect();
     println!("\n== two at a time: {}", names.join("; "));
     let queue = Mutex::new(group.iter().enumerate());
+    // Whoever has it is heard at once.
+    let floor = Mutex::new(());
     let results: Mutex<Vec<(usize, Result<StepResult>)>> = Mutex::default();
     let work = || {
         loop {
@@ -367,11 +383,13 @@ fn run_together(group: &[&Step], long: bool) -> Result<Vec<StepResult>> {
             let Some((index, step)) = next else {
                 return;
             };
-            let listener = match index {
-                0 => Listener::Everybody,
-                _ => Listener::Later,
+            let floor = floor.try_lock();
+            let listener = match floor {
+                Ok(_) => Listener::Everybody,
+                Err(_) => Listener::Later,
             };
             let result = outcome_of(step, long, listener);
+            drop(floor);
             let mut results = open(&results);
             println!("\n== {}: {}", step.name, step.line(long));
             if let Ok(result) = &result {
@@ -411,22 +429,23 @@ enum Listener {
 fn outcome_of(step: &Step, long: bool, listener: Listener) -> Result<StepResult> {
     let begun = Instant::now();
     let mut said = Vec::new();
-    let (outcome, text) = match (step.possible)() {
-        Err(reason) => (Outcome::Skipped, format!("skipped: {reason}")),
-        Ok(()) if succeeds(step, long, listener, &mut said)? => {
-            (Outcome::Passed, "passed".to_owned())
-        }
-        Ok(()) => (Outcome::Failed, "FAILED".to_owned()),
+    let (outcome, processor, text) = match (step.possible)() {
+        Err(reason) => (Outcome::Skipped, 0.0, format!("skipped: {reason}")),
+        Ok(()) => match ended(step, long, listener, &mut said)? {
+            (true, processor) => (Outcome::Passed, processor, "passed".to_owned()),
+            (false, processor) => (Outcome::Failed, processor, "FAILED".to_owned()),
+        },
     };
     let took = begun.elapsed().as_secs_f64();
     Ok(StepResult {
         outcome,
-        line: format!("{:<22} {took:>6.1} s  {text}", step.name),
+        line: format!("{:<22} {took:>6.1} s {processor:>9.1} s  {text}", step.name),
         said,
     })
 }
 
-fn succeeds(step: &Step, long: bool, listener: Listener, said: &mut Vec<u8>) -> Result<bool> {
+/// Runs it to its end: whether it has succeeded, and the processor time that it has taken.
+fn ended(step: &Step, long: bool, listener: Listener, said: &mut Vec<u8>) -> Result<(bool, f64)> {
     let mut words = step.line(long).split(' ');
     let program = words.next().context("a step without a program")?;
     let mut command = Command::new(program);
@@ -439,10 +458,10 @@ fn succeeds(step: &Step, long: bool, listener: Listener, said: &mut Vec<u8>) -> 
         .stdin(Stdio::null());
     let cannot = || format!("cannot start {program}");
     if listener == Listener::Nobody {
-        return Ok(command.status().with_context(cannot)?.success());
+        return reap(command.spawn().with_context(cannot)?);
     }
     let (mut heard, writer) = std::io::pipe()?;
-    let mut child = command
+    let child = command
         .stdout(writer.try_clone()?)
         .stderr(writer)
         .spawn()
@@ -461,7 +480,13 @@ fn succeeds(step: &Step, long: bool, listener: Listener, said: &mut Vec<u8>) -> 
             std::io::stdout().flush()?;
         }
     }
-    Ok(child.wait()?.success())
+    reap(child)
+}
+
+/// Whether it has succeeded in the end, and the processor time that it has taken.
+fn reap(mut child: Child) -> Result<(bool, f64)> {
+    let taken = processor::taken(&child)?;
+    Ok((child.wait()?.success(), taken))
 }
 
 /// The lines by which a step names what failed: who looks at the end of a long output finds it there.

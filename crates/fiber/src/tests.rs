@@ -217,6 +217,7 @@ fn fibers_that_may_migrate_go_where_nothing_runs() {
 #[test]
 fn a_seed_decides_the_order() {
     const FIBERS: usize = if cfg!(miri) { 6 } else { 100 };
+    const ROUNDS: usize = if cfg!(miri) { 3 } else { 10 };
     let order = |seed| {
         let config = Config {
             order: Order::Seeded(seed),
@@ -228,7 +229,7 @@ fn a_seed_decides_the_order() {
                 .map(|me| {
                     let order = order.clone();
                     spawn(move || {
-                        for _ in 0..10 {
+                        for _ in 0..ROUNDS {
                             order.lock().expect("no panic").push(me);
                             yield_now();
                         }
@@ -246,7 +247,7 @@ fn a_seed_decides_the_order() {
         .expect("memory")
     };
     let (one, same, other) = (order(1), order(1), order(2));
-    assert_eq!(one.len(), FIBERS * 10);
+    assert_eq!(one.len(), FIBERS * ROUNDS);
     assert_eq!(one, same);
     assert_ne!(one, other);
 }

@@ -381,7 +381,9 @@ fn many_keys_come_and_go_without_the_table_growing() {
 #[test]
 fn ten_thousand_meet_in_any_order() {
     let count = if cfg!(miri) { 48 } else { 10_000 };
-    for step in [1, count - 1, count / 2 - 1, 7] {
+    let steps = [count - 1, 7, 1, count / 2 - 1];
+    // Miri has time for two of them.
+    for &step in if cfg!(miri) { &steps[..2] } else { &steps } {
         // Steps without a common factor with the count visit every place once.
         let order = || (0..count).map(move |i| i * step % count);
         let mut engine = Matching::<i32, i32>::new();

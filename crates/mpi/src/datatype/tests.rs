@@ -101,8 +101,7 @@ impl Naive {
     /// Displacements of all bytes of `count` elements, in order.
     fn bytes(&self, count: i64) -> Vec<i64> {
         let all = self.block(count);
-        let spread =
-            |(at, basic): &(i64, Basic)| (*at..*at + basic.size() as i64).collect::<Vec<_>>();
+        let spread = |(at, basic): &(i64, Basic)| *at..*at + basic.size() as i64;
         all.map.iter().flat_map(spread).collect()
     }
 }
@@ -286,9 +285,10 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
         assert_eq!(flat, bytes, "{what}");
     }
     let memory: Vec<u8> = (0..covered).map(|index| (index * 7 + 3) as u8).collect();
+    let in_memory = &memory[..];
     let expected: Vec<u8> = bytes
         .iter()
-        .map(|at| memory[(at - first) as usize])
+        .map(|at| in_memory[(at - first) as usize])
         .collect();
     let base = memory.as_ptr().wrapping_offset(-first as isize);
     let mut packed = Vec::new();
@@ -322,14 +322,15 @@ fn check_copies(datatype: &Arc<Datatype>, naive: &Naive, count: i64, dice: &mut 
     // SAFETY: as above.
     let beyond = unsafe { datatype.unpack(base, count as usize, position, &[1, 2, 3]) };
     assert_eq!(beyond, 0, "{what}");
-    // Where pieces overlap, any of them may be there.
-    let mut is_right = vec![None; covered];
+    // Where pieces overlap, any of them may be there. Slices: at each index of a vector Miri looks at all of it.
+    let memory = &memory[..];
+    let is_right = &mut vec![None; covered][..];
     for (at, byte) in bytes.iter().zip(&data) {
         let place = (at - first) as usize;
         let is_one = is_right[place] == Some(true) || memory[place] == *byte;
         is_right[place] = Some(is_one);
     }
-    let mut whole = memory.iter().zip(is_right);
+    let mut whole = memory.iter().zip(is_right.iter());
     assert!(
         whole.all(|(byte, is_right)| is_right.unwrap_or(*byte == 0xee)),
         "{what}"
@@ -435,9 +436,12 @@ fn check_between_layouts(datatype: &Datatype, naive: &Naive, count: i64, what: &
     let from: Vec<u8> = (0..covered).map(|index| (index * 7 + 3) as u8).collect();
     let mut to = vec![0xee; covered];
     let mut expected = to.clone();
-    for at in bytes {
-        let at = (at - first as i64) as usize;
-        expected[at] = from[at];
+    {
+        let (expected, from) = (&mut expected[..], &from[..]);
+        for at in bytes {
+            let at = (at - first as i64) as usize;
+            expected[at] = from[at];
+        }
     }
     let source = from.as_ptr().wrapping_offset(-first);
     let target = to.as_mut_ptr().wrapping_offset(-first);

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use weft_fabric::{Fabric, Head, Limits, Peer, Posted, Region, Result, forward_fabric};
 use weft_fabric_local::Local;
+use weft_mpi::Op;
 use weft_mpi::info::Info;
 use weft_mpi::op::Predefined;
 use weft_mpi::rma::{Allocation, Assertion, Ends, Flavor, TargetBuffer, Window};
-use weft_mpi::Op;
 
 use crate::common::{bytes, over, pattern, threads};
 

@@ -126,7 +126,11 @@ impl OneSidedHead {
     }
 
     /// The messages that bring `bytes` bytes of an answer where one holds `limit`: the head of each, and which of the bytes.
-    pub(super) fn parts(self, bytes: usize, limit: usize) -> impl Iterator<Item = (Self, Range<usize>)> {
+    pub(super) fn parts(
+        self,
+        bytes: usize,
+        limit: usize,
+    ) -> impl Iterator<Item = (Self, Range<usize>)> {
         let last = bytes.saturating_sub(1) / limit * limit;
         (0..=last).step_by(limit).map(move |from| {
             let verb = if from == last { self.verb } else { Verb::Part };

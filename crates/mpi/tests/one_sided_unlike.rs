@@ -2,8 +2,7 @@
 //! of ranks.
 #![allow(missing_docs)]
 
-use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
-
+use weft_atomic::{AtomicU64, Ordering::Relaxed};
 use weft_fabric::{Fabric, Head, Limits, Peer, Posted, Region, Result, forward_fabric};
 use weft_fabric_local::Local;
 use weft_mpi::Op;
@@ -45,7 +44,7 @@ fn who_asks_gets_all_from_whose_messages_hold_less() {
     let limits = [65_536, 4096, 10_007];
     let group = Local::group(limits.len()).into_iter().zip(limits);
     let group = group.map(|(local, limit)| Limited(local, limit)).collect();
-    let addresses = limits.map(|_| AtomicI64::new(0));
+    let addresses = limits.map(|_| AtomicU64::new(0));
     threads(group, &|process| {
         let comm = process.world();
         let mut memory = pattern(BYTES, comm.rank() as usize);
@@ -60,14 +59,14 @@ fn who_asks_gets_all_from_whose_messages_hold_less() {
         );
         let window = window.unwrap();
         window.attach_memory(region).unwrap();
-        addresses[comm.rank() as usize].store(region.as_ptr().addr() as i64, Relaxed);
+        addresses[comm.rank() as usize].store(region.as_ptr().addr() as u64, Relaxed);
         window.fence(Assertion::default()).unwrap();
         window.lock_all(Assertion::default()).unwrap();
         let no_op = Op::predefined(Predefined::NoOp);
         for (rank, address) in addresses.iter().enumerate() {
             let target = TargetBuffer {
                 rank: rank as u32,
-                displacement: address.load(Relaxed),
+                displacement: address.load(Relaxed).cast_signed(),
                 count: BYTES,
                 datatype: &bytes(),
             };

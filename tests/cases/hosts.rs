@@ -321,6 +321,23 @@ fn on_two_and_on_four_hosts() {
     }
 }
 
+/// Messages of ranks that share memory hold less than those of a rank that is alone on its host.
+#[test]
+fn on_hosts_with_different_numbers_of_ranks() {
+    let launcher = installation().join("bin/mpiexec");
+    for numbers in [&[1, 4][..], &[3, 2, 1]] {
+        let Some(network) = Network::new(numbers.len()) else {
+            return;
+        };
+        let ranks = numbers.iter().sum();
+        for (name, argument) in PROGRAMS {
+            let mut start = network.on(0, &launcher.to_string_lossy());
+            start.args(network.so_many(numbers));
+            passes(name, argument, ranks, &mut start);
+        }
+    }
+}
+
 /// It is on the host of the launcher, or on another one, alone there or beside others; it ends before they come to `MPI_Finalize`, when
 /// they are there, or goes on without MPI until they have ended.
 #[test]

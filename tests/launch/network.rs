@@ -143,7 +143,17 @@ impl Network {
 
     /// What has our launcher start so many ranks on each host, without a server on them.
     pub fn everywhere(&self, each: usize) -> Vec<String> {
-        let hosts = self.list(each);
+        Self::reached(self.list(each))
+    }
+
+    /// … so many on each of them.
+    pub fn so_many(&self, numbers: &[u32]) -> Vec<String> {
+        let hosts = self.hosts.iter().zip(numbers);
+        let hosts = hosts.map(|(host, number)| format!("{host}:{number}"));
+        Self::reached(hosts.collect::<Vec<_>>().join(","))
+    }
+
+    fn reached(hosts: String) -> Vec<String> {
         ["--launch-command", "ip netns exec", "--hosts", &hosts]
             .map(str::to_owned)
             .to_vec()

@@ -129,6 +129,37 @@ static void dynamic_windows(void) {
     free(all);
 }
 
+/* More than one message holds, by messages: on several hosts also where a message of the target holds less than one of the origin. */
+static void large_dynamic_windows(void) {
+    enum { BYTES = 300000 };
+    MPI_Win win;
+    MPI_Win_create_dynamic(MPI_INFO_NULL, MPI_COMM_WORLD, &win);
+    char *mine = malloc(BYTES), *got = malloc(BYTES);
+    memset(mine, 1 + check_rank, BYTES);
+    MPI_Win_attach(win, mine, BYTES);
+    MPI_Aint own, *all = malloc((size_t)check_size * sizeof own);
+    MPI_Get_address(mine, &own);
+    MPI_Allgather(&own, 1, MPI_AINT, all, 1, MPI_AINT, MPI_COMM_WORLD);
+    MPI_Win_lock_all(0, win);
+    for (int rank = 0; rank < check_size; rank++)
+        for (int fetches = 0; fetches < 2; fetches++) {
+            memset(got, 0, BYTES);
+            if (fetches)
+                MPI_Get_accumulate(NULL, 0, MPI_BYTE, got, BYTES, MPI_BYTE, rank, all[rank], BYTES, MPI_BYTE, MPI_NO_OP, win);
+            else
+                MPI_Get(got, BYTES, MPI_BYTE, rank, all[rank], BYTES, MPI_BYTE, win);
+            MPI_Win_flush(rank, win);
+            for (int i = 0; i < BYTES; i++) CHECK(got[i] == 1 + rank);
+        }
+    MPI_Win_unlock_all(win);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_detach(win, mine);
+    MPI_Win_free(&win);
+    free(all);
+    free(mine);
+    free(got);
+}
+
 static void shared_windows(void) {
     MPI_Comm host;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
@@ -309,6 +340,7 @@ int main(int argc, char **argv) {
     }
     spinning();
     dynamic_windows();
+    large_dynamic_windows();
     shared_windows();
     attributes();
     check_done("one_sided");

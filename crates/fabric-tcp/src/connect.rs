@@ -785,6 +785,7 @@ fn received<N: Network>(peers: &Peers<N>, peer: u32) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use super::Connector;
     use crate::endpoint::Tcp;
     use crate::union::Remote;
     use weft_fabric::conformance::Inbox;
@@ -864,6 +865,44 @@ mod tests {
             }
         }
         assert_eq!(group.iter().map(due).collect::<Vec<_>>(), [u64::MAX; 2]);
+    }
+
+    /// The proof comes between the answer of who is called and its next read, if it has lost its core there: before it watches the
+    /// connection.
+    #[test]
+    fn who_proves_the_key_before_it_is_watched_stays() {
+        for (from, to) in [(0, 1), (1, 0)] {
+            let mut pair = Tcp::group(2, |_| ()).expect("loopback is there");
+            let mut called = pair.remove(to);
+            let mut caller = pair.remove(0);
+            let mut sinks = [Inbox::default(), Inbox::default()];
+            let sent = caller.try_send(Peer(to as u32), &[7; HEAD], &[]);
+            assert_eq!(sent, Ok(Posted::Done));
+            let (connector, peers) = called.parts();
+            let (socket, source) = loop {
+                caller.poll(&mut sinks[0], 16);
+                if let Ok(came) = connector.handshakes.accept(&connector.network, 0) {
+                    break came;
+                }
+            };
+            let number = (connector.handshakes).admit(&connector.network, socket, source);
+            let unproved = |connector: &Connector<_>| {
+                let candidates = connector.handshakes.candidates();
+                candidates.unauthenticated(false) + candidates.unauthenticated(true) > 0
+            };
+            assert!(unproved(connector));
+            while unproved(connector) {
+                connector.attend(number, peers);
+                caller.poll(&mut sinks[0], 16);
+            }
+            connector.handshakes.watch_admitted(number);
+            while sinks[1].messages() == 0 || caller.connector().is_unsettled() {
+                caller.poll(&mut sinks[0], 16);
+                called.poll(&mut sinks[1], 16);
+            }
+            let generation = caller.inspect(to).map(|session| session.generation);
+            assert_eq!(generation, Some(1), "the first call of {from} was dropped");
+        }
     }
 
     /// Somebody who connects and says nothing must not make each look of the job a look at everything.

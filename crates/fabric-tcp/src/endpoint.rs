@@ -634,6 +634,10 @@ impl<N: Network> Tcp<N> {
         &self.connector
     }
 
+    pub(crate) fn parts(&mut self) -> (&mut Connector<N>, &mut Peers<N>) {
+        (&mut self.connector, &mut self.peers)
+    }
+
     /// Lets a number decide which connection goes when too many have not proved the key.
     pub(crate) fn draw_by(&mut self, seed: u64) {
         self.connector.draw_by(seed);

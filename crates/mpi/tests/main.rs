@@ -23,6 +23,7 @@ mod losses;
 mod one_sided;
 mod one_sided_locks;
 mod one_sided_random;
+mod one_sided_unlike;
 mod partitioned;
 mod pieces;
 mod point_to_point;

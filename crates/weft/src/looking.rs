@@ -26,19 +26,22 @@ impl Selection {
     fn ask(&self, question: Question) -> Result<(JobSocket, JobReport), Failed> {
         let sockets = client::sockets()
             .map_err(|error| format!("the sockets of this host cannot be listed: {error}"))?;
-        // Those that do not answer are none that could be shown.
-        let mut reports: Vec<_> = sockets
-            .into_iter()
-            .filter_map(|socket| {
-                let job = socket.ask(Question::Job).ok()?;
-                Some((socket, job))
-            })
-            .collect();
+        let (mut reports, mut unseen) = (Vec::new(), Vec::new());
+        let seen: Vec<u32> = sockets.iter().map(|socket| socket.supervisor).collect();
+        for socket in sockets {
+            match socket.ask(Question::Job) {
+                Ok(job) => reports.push((socket, job)),
+                Err(error) if client::has_ended(&error) => {}
+                Err(error) => unseen.push(Unseen {
+                    supervisor: socket.supervisor,
+                    reason: error.to_string(),
+                }),
+            }
+        }
         let names = |job: &JobReport| match &self.job {
             None => true,
             Some(word) => is_called(job, word),
         };
-        let all = reports.len();
         reports.retain(|(_, job)| names(job));
         match (&reports[..], &self.job) {
             ([(socket, _)], _) => {
@@ -46,14 +49,16 @@ impl Selection {
                 let job = job.map_err(|error| format!("the job does not answer: {error}"))?;
                 Ok((socket.clone(), job))
             }
-            ([], Some(word)) => Err(format!(
-                "no job of yours here has the process id or the program {word}; {all} are running, \
-                 `weft ps` lists them"
-            )),
-            ([], None) => {
-                let mut text = "no job of yours runs here".to_owned();
-                for unseen in client::find(Question::Job).unwrap_or_default().unseen {
-                    text += &format!("\n{}", unseen_line(&unseen));
+            ([], word) => {
+                let mut text = match word {
+                    Some(word) => format!(
+                        "no job of yours here has the process id or the program {word}; `weft ps` lists those that run"
+                    ),
+                    None => "no job of yours runs here".to_owned(),
+                };
+                unseen.extend(client::unlisted(&seen));
+                for unseen in &unseen {
+                    text += &format!("\n{}", unseen_line(unseen));
                 }
                 Err(text)
             }

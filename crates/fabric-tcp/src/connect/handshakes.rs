@@ -260,9 +260,15 @@ impl<N: Network> Handshakes<N> {
     /// A connection whose other side has proved the key, watched from now on under this number.
     pub fn link(&self, number: u32, socket: N::Stream, channel: Channel) -> Box<Link<N::Stream>> {
         socket.fit();
-        let link = Box::new(Link::new(socket, channel, self.seal));
-        let _ = link.watch(&*self.bell, EventSource::Candidate(number), false);
-        link
+        let source = EventSource::Candidate(number);
+        // One that was admitted just now may have proved the key before it is watched: its bytes came while this rank answered it.
+        let _ = match self.bell.rewatch(&socket, source, false) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.bell.watch(&socket, source, false)
+            }
+            watched => watched,
+        };
+        Box::new(Link::new(socket, channel, self.seal))
     }
 
     /// A peer that calls without end has only so many connections here: the oldest that waits goes.

@@ -11,9 +11,9 @@ use weft_sys::{passing, process};
 use super::protocol::{Answer, Asked, JobReport, LONGEST_ANSWER, Question, decode, encode};
 use super::socket_name::{self, SocketName};
 
-/// How long a launcher may be silent. It answers at once, or within the time that ranks have to answer; one that is
-/// stopped never does.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a launcher may be silent. It answers at once, or within the time that ranks have to answer, as soon as it gets a core: that
+/// took longer than 3 s in a job of 300 ranks beside other work. One that is stopped never does.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// By this name a supervisor shows in `/proc`.
 const SUPERVISOR: &str = "weft-supervisor";
 
@@ -121,9 +121,7 @@ pub fn find(question: Question) -> io::Result<Found> {
     for socket in &sockets {
         match socket.ask(question) {
             Ok(job) => found.jobs.push(job),
-            // It has ended meanwhile.
-            Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
-            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+            Err(error) if has_ended(&error) => {}
             Err(error) => found.unseen.push(Unseen {
                 supervisor: socket.supervisor,
                 reason: error.to_string(),
@@ -136,8 +134,16 @@ pub fn find(question: Question) -> io::Result<Found> {
     Ok(found)
 }
 
+/// Whether an error says that the job has ended meanwhile.
+#[must_use]
+pub fn has_ended(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset};
+    matches!(error.kind(), ConnectionRefused | ConnectionReset)
+}
+
 /// Supervisors of this user that no socket was found of.
-fn unlisted(seen: &[u32]) -> Vec<Unseen> {
+#[must_use]
+pub fn unlisted(seen: &[u32]) -> Vec<Unseen> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };

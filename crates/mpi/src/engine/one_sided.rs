@@ -40,7 +40,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use weft_atomic::ticket_lock::Time;
-use weft_fabric::{Head, Peer};
+use weft_fabric::Peer;
 
 use super::request_id::RequestId;
 use crate::error::Error;
@@ -148,7 +148,7 @@ impl WindowState {
 #[derive(Debug)]
 struct Outgoing {
     to: Peer,
-    head: Head,
+    head: OneSidedHead,
     data: Box<[u8]>,
 }
 

@@ -52,7 +52,8 @@ pub fn simulated(ranks: u32, rank: &(impl Fn(Arc<Process>) + Sync)) {
     }
 }
 
-fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
+/// Each endpoint as a rank.
+pub fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
     std::thread::scope(|scope| {
         for endpoint in endpoints {
             scope.spawn(move || to_the_end(endpoint, rank));

@@ -9,6 +9,8 @@
 //! an address); `at` is the place within the operation's data, or a number. The data begin with the blocks that they belong to, if
 //! the verb has any: how many, then each as four numbers.
 
+use std::ops::Range;
+
 use weft_fabric::{Head, SharedBytes};
 
 use crate::datatype::{Basic, StridedBlock};
@@ -36,7 +38,7 @@ pub(super) enum Verb {
     GetAccumulate,
     /// The data are what to compare with and what to write. Answered by `Reply`.
     CompareAndSwap,
-    /// The data that were asked for.
+    /// The data that were asked for, or the last of them.
     Reply,
     /// `at` messages were carried out.
     Done,
@@ -58,10 +60,12 @@ pub(super) enum Verb {
     Freed,
     /// The lock, shared, for who has other locks; `at` is the time of the sender.
     LockFurther,
+    /// Some of the data that were asked for, more than one message of the target holds. `Reply` brings the last of them.
+    Part,
 }
 
 impl Verb {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Put,
         Self::Get,
         Self::Accumulate,
@@ -78,6 +82,7 @@ impl Verb {
         Self::Complete,
         Self::Freed,
         Self::LockFurther,
+        Self::Part,
     ];
 }
 
@@ -118,6 +123,20 @@ impl OneSidedHead {
     /// The answer of a verb to this message.
     pub(super) fn answer(&self, verb: Verb) -> Self {
         Self { verb, ..*self }
+    }
+
+    /// The messages that bring `bytes` bytes of an answer where one holds `limit`: the head of each, and which of the bytes.
+    pub(super) fn parts(
+        self,
+        bytes: usize,
+        limit: usize,
+    ) -> impl Iterator<Item = (Self, Range<usize>)> {
+        let last = bytes.saturating_sub(1) / limit * limit;
+        (0..=last).step_by(limit).map(move |from| {
+            let verb = if from == last { self.verb } else { Verb::Part };
+            let at = self.at + from as u64;
+            (Self { verb, at, ..self }, from..bytes.min(from + limit))
+        })
     }
 
     pub(super) fn to_head(self) -> Head {

@@ -287,9 +287,17 @@ impl Operation {
         self.unanswered += u32::from(self.access.result().is_some());
     }
 
-    /// Data of a piece have come. False if they are not due.
+    /// The last data of a piece have come. False if they are not due.
     #[must_use]
     pub(super) fn reply(&mut self, at: u64, data: &[u8]) -> bool {
+        let due = self.part(at, data);
+        self.unanswered -= u32::from(due);
+        due
+    }
+
+    /// Data of a piece have come. False if they are not due.
+    #[must_use]
+    pub(super) fn part(&mut self, at: u64, data: &[u8]) -> bool {
         let due = self.unanswered > 0 && self.portal.is_none();
         let Some(result) = self.access.result().filter(|_| due) else {
             return false;
@@ -299,7 +307,6 @@ impl Operation {
             return false;
         }
         result.unpack_from(at, data);
-        self.unanswered -= 1;
         true
     }
 

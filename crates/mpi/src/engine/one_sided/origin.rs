@@ -222,8 +222,20 @@ impl Engine {
         moved
     }
 
-    /// Sends an answer, now or when there is room.
-    fn post_one_sided(&mut self, to: Peer, head: weft_fabric::Head, data: Box<[u8]>) {
+    /// Sends an answer, now or when there is room. One message of the origin may ask for more than one of this rank holds, where its
+    /// fabric is another one: hosts differ in what their ranks share.
+    fn post_one_sided(&mut self, to: Peer, head: OneSidedHead, data: Box<[u8]>) {
+        let limit = self.fabric.limits().data;
+        if data.len() <= limit {
+            return self.post_answer(to, head, data);
+        }
+        for (head, part) in head.parts(data.len(), limit) {
+            self.post_answer(to, head, data[part].into());
+        }
+    }
+
+    fn post_answer(&mut self, to: Peer, head: OneSidedHead, data: Box<[u8]>) {
+        let head = head.to_head();
         if self.outbox.is_clear(to) {
             match self.fabric.try_send(to, &head, &data) {
                 Ok(Posted::Retry) => {}

@@ -50,6 +50,7 @@ impl OneSided {
                     Err(refusal) => Answer::Refused(refusal),
                 }
             }
+            Verb::Part => self.part(rank, head, data),
             Verb::Reply => self.reply(rank, head, data),
             Verb::Refused => self.refused(rank, head),
             Verb::Done => wrong_unless(window.members[rank as usize].answer(head.at)),
@@ -98,7 +99,7 @@ impl OneSided {
         };
         self.outgoing.push(Outgoing {
             to: from,
-            head: head.to_head(),
+            head,
             data,
         });
         true
@@ -128,10 +129,18 @@ impl OneSided {
             };
             self.outgoing.push(Outgoing {
                 to,
-                head: OneSidedHead::with_number(Verb::Granted, context, since).to_head(),
+                head: OneSidedHead::with_number(Verb::Granted, context, since),
                 data: [].into(),
             });
         }
+    }
+
+    /// Data for an operation of this rank, after which more come.
+    fn part(&mut self, rank: u32, head: &OneSidedHead, data: SharedBytes<'_>) -> Answer {
+        let operation = self.operations.get_mut(OperationId(head.name));
+        let member = (head.context, rank);
+        let operation = operation.filter(|operation| operation.member == member);
+        wrong_unless(operation.is_some_and(|operation| operation.part(head.at, &data.to_vec())))
     }
 
     /// Data for an operation of this rank.

@@ -55,7 +55,7 @@ fn whatever_a_peer_says_stays_within_the_window() {
             *bytes = dice.next().to_le_bytes();
         }
         let context = [4u32, 8, 5][(dice.next() % 3) as usize];
-        (head[0], head[1]) = (0x20, (dice.next() % 17) as u8);
+        (head[0], head[1]) = (0x20, (dice.next() % 18) as u8);
         head[2] %= 15;
         head[3] %= 80;
         head[4..8].copy_from_slice(&context.to_le_bytes());

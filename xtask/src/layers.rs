@@ -118,8 +118,14 @@ fn unused(home: &Path, room: &str, declared: &Declared) -> Result<Vec<String>> {
             }
         }
     }
-    // A crate may also keep a target of its own elsewhere (`path = …` in its manifest).
+    // A crate may also keep a target of its own elsewhere (`path = …` in its manifest), or be another one's code, under other features.
     let manifest: toml::Table = fs::read_to_string(home.join("Cargo.toml"))?.parse()?;
+    let library = manifest.get("lib").and_then(|table| table.get("path"));
+    if let Some(path) = library.and_then(toml::Value::as_str).map(Path::new) {
+        for file in sources(&home.join(path.parent().unwrap_or(path)))? {
+            own.push_str(&fs::read_to_string(file)?);
+        }
+    }
     for section in ["test", "example", "bench"] {
         let targets = manifest.get(section).and_then(toml::Value::as_array);
         for target in targets.into_iter().flatten() {

@@ -129,6 +129,12 @@ const STEPS: &[Step] = &[
         )
     },
     Step {
+        // Alone: what waits for another rank counts more beside other work.
+        possible: crate::instructions::possible,
+        long: Long::Line("cargo xtask instructions --as-it-is --recorded"),
+        ..Step::new("instructions", "cargo xtask instructions --as-it-is")
+    },
+    Step {
         // Twice as many tests as cores at a time: most of the time they wait for the processes that they have started.
         environment: &[("RUST_TEST_THREADS", "4")],
         beside_others: true,
@@ -144,12 +150,6 @@ const STEPS: &[Step] = &[
         )
     },
     // Beside those tests, with the time that they leave. The first ones need nothing of what is built for the tests meanwhile.
-    Step {
-        beside_others: true,
-        possible: crate::instructions::possible,
-        long: Long::Line("nice cargo xtask instructions --as-it-is --recorded"),
-        ..Step::new("instructions", "nice cargo xtask instructions --as-it-is")
-    },
     Step {
         environment: &[
             // Property tests look for earlier failures in files and read their settings.

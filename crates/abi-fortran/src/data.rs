@@ -32,7 +32,7 @@ pub unsafe fn aint(at: *const isize) -> isize {
     unsafe { at.read_unaligned() }
 }
 
-/// A handle of the standard ABI.
+/// A handle as C has it.
 ///
 /// # Safety
 /// The address is that of an integer.

@@ -17,8 +17,8 @@
 //! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. What differs stands in [`abi`], [`sentinel`] and the constants.
 //!
 //! Nothing of MPI is done here. What is generated follows from `tables/functions`; what `tables/fortran.toml` lists as written by
-//! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of the standard ABI, whose
-//! numbers have 31 bits; a status has eight integers in both. The modules in the folder `modules` consist of interfaces and
+//! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of C, whose numbers fit it; a status has
+//! the same integers in both. The modules in the folder `modules` consist of interfaces and
 //! constants: no compiled code belongs to them.
 //!
 //! # Safety
@@ -37,7 +37,7 @@ mod neighbors;
 mod sentinel;
 mod text;
 
-// A handle of the standard ABI begins with the integer that names it, so that its address is that of the integer: functions
+// A handle of C begins with the integer that names it, so that its address is that of the integer: functions
 // of the program for operations and errors are passed on as they are.
 const _: () = assert!(cfg!(target_endian = "little"));
 

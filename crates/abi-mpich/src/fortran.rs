@@ -1,6 +1,6 @@
 //! Conversions between C and Fortran: handles of MPICH are the integers of Fortran, and its statuses have the same five of them.
 //!
-//! The Fortran binding itself (`libmpifort.so.12`) is not here.
+//! The binding for Fortran itself is `libmpifort.so.12`, which calls this library.
 
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 

@@ -2,7 +2,8 @@
 //!
 //! The program is five instructions, written out here: whatever arrives at queue 0 of the interface
 //! goes to the socket in the map; if none is there, or at another queue, to the host as without us.
-//! Map, program and attachment are descriptors: the last one closed takes them along.
+//! Map, program and attachment are descriptors: the last one closed takes them along. Who is done detaches the program before that: a child
+//! that another thread has forked has the descriptors until it executes its program, and the interface would be taken for so long.
 
 use std::ffi::c_long;
 use std::io;
@@ -15,6 +16,7 @@ const MAP_CREATE: libc::c_int = 0;
 const MAP_UPDATE_ELEMENT: libc::c_int = 2;
 const PROGRAM_LOAD: libc::c_int = 5;
 const LINK_CREATE: libc::c_int = 28;
+const LINK_DETACH: libc::c_int = 34;
 
 const MAP_OF_SOCKETS: u32 = 17;
 const PROGRAM_XDP: u32 = 6;
@@ -41,12 +43,12 @@ impl Mode {
     }
 }
 
-/// The program, attached to an interface; gone when the last handle is.
+/// The program, attached to an interface until this is dropped.
 #[derive(Debug)]
 pub struct Redirection {
     map: OwnedFd,
     /// Keeps the program attached.
-    _link: OwnedFd,
+    link: OwnedFd,
     /// Where it is attached.
     pub mode: Mode,
 }
@@ -86,6 +88,11 @@ struct LinkCreate {
     interface: u32,
     kind: u32,
     flags: u32,
+}
+
+#[repr(C)]
+struct LinkDetach {
+    link: u32,
 }
 
 /// # Safety
@@ -198,11 +205,7 @@ impl Redirection {
             Ok(link) => (link, Mode::Native),
             Err(_) => (attach(Mode::Generic)?, Mode::Generic),
         };
-        Ok(Self {
-            map,
-            _link: link,
-            mode,
-        })
+        Ok(Self { map, link, mode })
     }
 
     /// What arrives from now on goes to this socket, in the place of one before. The socket must have
@@ -232,6 +235,15 @@ impl Redirection {
     }
 }
 
+impl Drop for Redirection {
+    fn drop(&mut self) {
+        let link = number(&self.link);
+        // SAFETY: these are the attributes of the command; they point to nothing. A kernel that cannot do it (before 5.9) detaches the program
+        // when the descriptor is closed by all.
+        unsafe { call(LINK_DETACH, &LinkDetach { link }) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +258,23 @@ mod tests {
             // A loopback has no driver that could take a program.
             Ok(found) => assert_eq!(found.mode, Mode::Generic),
             Err(error) => assert!(error.to_string().contains("CAP_"), "{error}"),
+        }
+    }
+
+    /// As a child has it that another thread has forked, until it executes its program.
+    #[test]
+    fn the_interface_is_free_while_somebody_else_has_the_descriptors() {
+        let lo = crate::packet::interface_index("lo").expect("there is a loopback");
+        let twice = || {
+            let first = Redirection::attach(lo)?;
+            let held = first.link.try_clone()?;
+            drop(first);
+            Redirection::attach(lo).expect("it is free");
+            io::Result::Ok(drop(held))
+        };
+        let namespace = crate::netns::NetworkNamespace::create();
+        if let Err(error) = namespace.and_then(|namespace| namespace.run(twice)) {
+            assert!(error.to_string().contains("CAP_"), "{error}");
         }
     }
 

@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn what_says_nothing_is_refused() {
         let good = OneSidedHead::new(Verb::Put, 4).to_head();
-        for (at, byte) in [(0, 0x21), (1, 16), (2, 14), (3, 255)] {
+        for (at, byte) in [(0, 0x21), (1, Verb::ALL.len() as u8), (2, 14), (3, 255)] {
             let mut head = good;
             head[at] = byte;
             assert_eq!(OneSidedHead::from_head(&head), None);

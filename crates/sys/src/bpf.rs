@@ -270,7 +270,8 @@ mod tests {
             let held = first.link.try_clone()?;
             drop(first);
             Redirection::attach(lo).expect("it is free");
-            io::Result::Ok(drop(held))
+            drop(held);
+            io::Result::Ok(())
         };
         let namespace = crate::netns::NetworkNamespace::create();
         if let Err(error) = namespace.and_then(|namespace| namespace.run(twice)) {

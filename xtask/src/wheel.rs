@@ -13,6 +13,7 @@
 //! platform names the oldest C library that has all that these files ask of it.
 
 use std::fs;
+use std::iter;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -79,16 +80,12 @@ fn build(home: &Path, out: &Path) -> Result<PathBuf> {
     for folder in [&data.join("bin"), &data.join("lib"), &name.join("licenses")] {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let parts = [
-        "bin/weft",
-        "lib/libmpi_abi.so.1",
-        "lib/libmpi.so.12",
-        "lib/libmpi_fortran.so.1",
-        "lib/libmpifort.so.12",
-        "lib/libmpich.so.12",
-        "lib/libmpichfort.so.12",
-    ];
-    for part in parts {
+    let libraries = dist::LIBRARIES.map(|(_, name)| name).into_iter();
+    let others = dist::OTHER_NAMES.map(|(name, _)| name);
+    let parts: Vec<String> = iter::once("bin/weft".to_owned())
+        .chain(libraries.chain(others).map(|name| format!("lib/{name}")))
+        .collect();
+    for part in &parts {
         strip(&built.join(part), &data.join(part))?;
     }
     for (script, word) in SCRIPTS {

@@ -12,20 +12,6 @@ pub type Element = usize;
 #[cfg(feature = "mpich")]
 pub type Element = c_int;
 
-/// Integers of a status.
-#[cfg(not(feature = "mpich"))]
-pub const STATUS: usize = 8;
-/// Integers of a status.
-#[cfg(feature = "mpich")]
-pub const STATUS: usize = 5;
-
-/// Markers of bounds in the lists of `MPI_Type_struct`: the lower and the upper one.
-#[cfg(not(feature = "mpich"))]
-pub const BOUNDS: [c_int; 2] = [0xf01, 0xf02];
-/// Markers of bounds in the lists of `MPI_Type_struct`: the lower and the upper one.
-#[cfg(feature = "mpich")]
-pub const BOUNDS: [c_int; 2] = [0x4c00_0010, 0x4c00_0011];
-
 /// The key that C has for one of Fortran.
 #[cfg(not(feature = "mpich"))]
 pub const fn keyval(of_fortran: c_int) -> c_int {

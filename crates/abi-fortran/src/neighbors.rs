@@ -4,8 +4,6 @@
 //! What is no communicator is not asked, so that the call of the program alone tells what is wrong with it.
 
 use std::ffi::c_int;
-#[cfg(not(feature = "mpich"))]
-use std::sync::OnceLock;
 
 use crate::generated::c;
 use crate::generated::constants::{MPI_CART, MPI_DIST_GRAPH, MPI_GRAPH};
@@ -21,7 +19,7 @@ fn is_communicator(_: usize) -> bool {
 #[cfg(not(feature = "mpich"))]
 fn is_communicator(comm: usize) -> bool {
     type Ask = unsafe extern "C" fn(usize) -> c_int;
-    static ASK: OnceLock<Option<Ask>> = OnceLock::new();
+    static ASK: std::sync::OnceLock<Option<Ask>> = std::sync::OnceLock::new();
     let ask = ASK.get_or_init(|| {
         // SAFETY: the name ends with a zero.
         let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"weft_is_communicator".as_ptr()) };

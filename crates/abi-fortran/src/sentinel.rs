@@ -45,7 +45,7 @@ commons! {
     mpifcmb9_: 1 { weights_empty + 0 }
 }
 
-/// MPICH has no name for it that a program of Fortran could pass.
+/// MPICH has no name for it that a program of Fortran could pass: what is asked before is met first.
 #[cfg(feature = "mpich")]
 fn buffer_automatic() -> *mut c_void {
     bottom()

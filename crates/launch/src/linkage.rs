@@ -12,7 +12,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// Libraries of the ABI of MPICH, which Weft has as well; Debian and Ubuntu have others names for the same.
+/// Libraries of the ABI of MPICH, which Weft has as well; Debian and Ubuntu have other names for the same.
 const MPICH: [&str; 4] = [
     "libmpi.so.12",
     "libmpifort.so.12",

@@ -2,17 +2,17 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::abi::STATUS;
 use crate::also;
 use crate::data::{int, store_handle};
 use crate::error::finish;
 use crate::generated::c;
+use crate::generated::constants::MPI_STATUS_SIZE;
 use crate::logical;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mpi_status_f2f08_(
-    from: *const [c_int; STATUS],
-    to: *mut [c_int; STATUS],
+    from: *const [c_int; MPI_STATUS_SIZE],
+    to: *mut [c_int; MPI_STATUS_SIZE],
     ierror: *mut c_int,
 ) {
     // SAFETY: the program passes a status, and room for another one.

@@ -5,16 +5,11 @@
 use std::ffi::{c_int, c_void};
 use std::slice;
 
-use crate::abi::BOUNDS;
 use crate::also;
 use crate::data::{handle, int, store_handle};
 use crate::error::finish;
 use crate::generated::{c, constants as k};
 use crate::sentinel;
-
-/// Markers of bounds in the lists of `MPI_Type_struct`.
-const LB: c_int = BOUNDS[0];
-const UB: c_int = BOUNDS[1];
 
 /// Gives the program an address or an extent, if it fits.
 ///
@@ -209,8 +204,8 @@ impl Entries {
         for ((&length, &place), &datatype) in lengths.iter().zip(places).zip(types) {
             let place = place as isize;
             match datatype {
-                LB => made.lower = Some(made.lower.map_or(place, |other| other.min(place))),
-                UB => made.upper = Some(made.upper.map_or(place, |other| other.max(place))),
+                k::MPI_LB => made.lower = Some(made.lower.map_or(place, |other| other.min(place))),
+                k::MPI_UB => made.upper = Some(made.upper.map_or(place, |other| other.max(place))),
                 _ => {
                     made.lengths.push(length);
                     made.places.push(place);

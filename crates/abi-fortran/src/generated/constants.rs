@@ -6,6 +6,9 @@
 
 use std::ffi::c_int;
 
+pub const MPI_STATUS_SIZE: usize = 8;
+pub const MPI_LB: c_int = 3841;
+pub const MPI_UB: c_int = 3842;
 pub const MPI_IN_PLACE: usize = 1;
 pub const MPI_BUFFER_AUTOMATIC: usize = 2;
 pub const MPI_UNWEIGHTED: usize = 10;

@@ -6,6 +6,9 @@
 
 use std::ffi::c_int;
 
+pub const MPI_STATUS_SIZE: usize = 5;
+pub const MPI_LB: c_int = 1275068432;
+pub const MPI_UB: c_int = 1275068433;
 pub const MPI_IN_PLACE: usize = 18446744073709551615;
 pub const MPI_BUFFER_AUTOMATIC: usize = 18446744073709551614;
 pub const MPI_MAX_PROCESSOR_NAME: usize = 128;

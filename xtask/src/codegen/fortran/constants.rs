@@ -236,8 +236,8 @@ pub fn include_file_of_mpich(tables: &Tables, values: &BTreeMap<String, i64>) ->
     let handles = handle_constants(tables).into_iter();
     let all = plain.chain(handles.map(|(_, name, _)| (name, "")));
     for (name, kind) in all {
-        let own = OWN_OF_MPICH.iter().any(|(own, _)| *own == name);
-        if let Some(&value) = values.get(&name).filter(|_| !own) {
+        let own = in_list(&OWN_OF_MPICH, &name);
+        if let Some(&value) = values.get(&name).filter(|_| own.is_none()) {
             // Fortran's key of a predefined attribute is the next number: it gives the value, and C the address of it.
             let key = i64::from([0x64, 0x66].contains(&(value >> 24)));
             // Numbers of four bytes.
@@ -287,6 +287,8 @@ pub fn rust(tables: &Tables) -> Result<String> {
             let error = tables.errors.iter().find(|(other, _)| *other == name);
             error.map(|(_, error)| error.value)
         });
+        let found = found.or_else(|| in_list(&OWN, name));
+        let found = found.or_else(|| in_list(&REMOVED, name));
         let value = found.with_context(|| format!("the tables have no {name}"))?;
         Ok(Some(value))
     })
@@ -294,7 +296,15 @@ pub fn rust(tables: &Tables) -> Result<String> {
 
 /// … of the ABI of MPICH, where some are addresses of the library and no numbers.
 pub fn rust_of_mpich(values: &BTreeMap<String, i64>) -> Result<String> {
-    listed(|name| Ok(values.get(name).copied()))
+    listed(|name| {
+        let found = values.get(name).copied();
+        Ok(found.or_else(|| in_list(&OWN_OF_MPICH, name)))
+    })
+}
+
+fn in_list(list: &[(&str, i64)], name: &str) -> Option<i64> {
+    let found = list.iter().find(|(other, _)| *other == name);
+    found.map(|(_, value)| *value)
 }
 
 fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
@@ -315,7 +325,10 @@ fn listed(value: impl Fn(&str) -> Result<Option<i64>>) -> Result<String> {
     Ok(out)
 }
 
-const NAMED: [(&str, &str); 37] = [
+const NAMED: [(&str, &str); 40] = [
+    ("MPI_STATUS_SIZE", "usize"),
+    ("MPI_LB", "c_int"),
+    ("MPI_UB", "c_int"),
     ("MPI_IN_PLACE", "usize"),
     ("MPI_BUFFER_AUTOMATIC", "usize"),
     ("MPI_UNWEIGHTED", "usize"),

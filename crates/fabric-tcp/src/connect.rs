@@ -700,8 +700,10 @@ impl<N: Network> Connector<N> {
                 if let Some(reason) = self.incarnations.loss(peer) {
                     return self.give_up(peer, reason, peers);
                 }
-                if !self.dials.contains(peer) {
-                    self.dial(peer, Some(failure.what.clone()), peers);
+                match self.dials.get_mut(peer) {
+                    // One that this rank had chosen, and the peer has not confirmed: the peer was there.
+                    Some(dial) => dial.begin_anew(self.network.now(), self.config.patience),
+                    None => self.dial(peer, Some(failure.what.clone()), peers),
                 }
                 if self.decides(peer) {
                     self.decide(peer, peers);

@@ -98,6 +98,11 @@ impl Dial {
         }
     }
 
+    /// The peer was reached, and the connection has ended before both had agreed on it: the set time begins anew.
+    pub fn begin_anew(&mut self, now: u64, limit: Duration) {
+        self.until = self.until.max(now.saturating_add(nanoseconds(limit)));
+    }
+
     /// The set time is over.
     pub fn is_over(&self, now: u64) -> bool {
         now >= self.until
@@ -158,10 +163,9 @@ impl Dials {
 
     /// Begins to reach a peer: for so long; `broken`: what broke, if there was a connection.
     pub fn begin(&mut self, peer: u32, now: u64, limit: Duration, broken: Option<String>) {
-        let limit = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         let dial = Dial {
             since: now,
-            until: now.saturating_add(limit),
+            until: now.saturating_add(nanoseconds(limit)),
             looked: now,
             next: now,
             pause: PAUSES.0,
@@ -193,6 +197,10 @@ impl Dials {
     pub fn clear(&mut self) {
         self.under_way.clear();
     }
+}
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -234,6 +234,44 @@ fn who_did_not_look_has_not_lost_patience() {
     assert_eq!(crowd.heard.len(), 1);
 }
 
+/// A peer that was reached, and computes for longer than patience lasts before it confirms the connection, is not lost when that
+/// connection breaks: it is waited for as long as after any other break.
+#[test]
+fn a_connection_that_breaks_before_it_is_confirmed_leaves_time_for_another() {
+    let mut crowd = Crowd::new(1, 2, 0);
+    let cut = |crowd: &Crowd| {
+        let mut world = locked(&crowd.world);
+        world.conditions.cuts = 1;
+        world.cut_one();
+    };
+    crowd.call(1);
+    for _ in 0..200 {
+        crowd.pass(1, true);
+    }
+    cut(&crowd);
+    let chosen = |crowd: &Crowd| {
+        let unconfirmed = crowd.ranks[0].connector().is_unsettled();
+        unconfirmed && crowd.ranks[0].inspect(1).is_some_and(|it| it.connected)
+    };
+    for _ in 0..20_000 {
+        if chosen(&crowd) {
+            break;
+        }
+        crowd.pass(1, true);
+    }
+    assert!(chosen(&crowd), "rank 0 has chosen no other connection");
+    for _ in 0..2 * PATIENCE.as_millis() {
+        crowd.pass(1, false);
+    }
+    assert!(chosen(&crowd), "the connection was given up");
+    cut(&crowd);
+    // Rank 0 hears of it before rank 1 looks again. Panics if a loss is told.
+    for step in 0..10_000 {
+        crowd.pass(1, step > 5_000);
+    }
+    assert!(!crowd.ranks[0].connector().is_unsettled());
+}
+
 /// Whoever needs a peer that refuses at once is told so in the answer.
 #[test]
 fn a_first_dial_that_is_refused_at_once_is_a_lost_peer() {

@@ -2,7 +2,7 @@
 //!
 //! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which of the [loops] copies them
 //! is chosen once for each nest by that size: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`. Two pieces of
-//! an element are moved in [one loop](pairs). Both directions are the same loops with the sides exchanged.
+//! an element are moved in [one loop](pairs). A [direction](Direction) says which sides are elements.
 //!
 //! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
 //! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
@@ -13,6 +13,7 @@ mod loops;
 mod moves;
 mod pairs;
 
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use weft_sys::span::{Region, SharedBytes};
@@ -20,57 +21,83 @@ use weft_sys::span::{Region, SharedBytes};
 use super::Datatype;
 use super::layout::Piece;
 use super::walk::{Loop, Run, Spot, Times, Visit};
-use loops::{Gather, Nest, Scatter, Strides, move_listed};
+use loops::{Ends, List, Nest, Strides, move_listed};
 use moves::{LONGEST, move_all};
-use pairs::{Ends, Pairs};
+use pairs::Pairs;
 
-/// Elements that are packed.
+/// Which sides of a copy are elements in memory; the others are packed data.
+trait Direction {
+    /// How far apart on both sides two pieces are read and written that are so far apart in memory, and in packed data.
+    fn apart(memory: isize, packed: isize) -> (isize, isize);
+}
+
+/// From elements to packed data.
+struct Packing;
+
+impl Direction for Packing {
+    #[inline(always)]
+    fn apart(memory: isize, packed: isize) -> (isize, isize) {
+        (memory, packed)
+    }
+}
+
+/// From packed data to elements.
+struct Unpacking;
+
+impl Direction for Unpacking {
+    #[inline(always)]
+    fn apart(memory: isize, packed: isize) -> (isize, isize) {
+        (packed, memory)
+    }
+}
+
+/// From elements to others of the same layout.
+struct Copying;
+
+impl Direction for Copying {
+    #[inline(always)]
+    fn apart(memory: isize, _: isize) -> (isize, isize) {
+        (memory, memory)
+    }
+}
+
+/// A copy of the pieces of a walk.
 ///
-/// Invariant, by who makes one: the elements of the walk are valid for reads, `length` bytes from
-/// `packed` for writes.
-struct Packing {
-    elements: *const u8,
-    packed: *mut u8,
+/// Invariant, by who makes one: the elements of the walk are valid, and `length` bytes of packed data, for reads on one side and for
+/// writes on the other.
+struct Moving<D> {
+    /// Where offsets and positions count from.
+    start: Ends,
+    /// Bytes of packed data.
     length: usize,
+    direction: PhantomData<D>,
 }
 
-/// Elements that are unpacked; the other way round.
-struct Unpacking {
-    elements: *mut u8,
-    packed: *const u8,
-    length: usize,
-}
-
-/// Elements that are copied to others of the same layout: no packed side. Both are valid.
-struct Copying {
-    from: *const u8,
-    to: *mut u8,
-}
-
-/// A loop whose pieces are read from memory and written to packed data.
-fn packing(of: Loop) -> Strides {
-    Strides {
-        count: of.count,
-        from: of.stride,
-        to: of.step.cast_signed(),
+impl<D: Direction> Moving<D> {
+    fn new(from: *const u8, to: *mut u8, length: usize) -> Self {
+        Self {
+            start: Ends { from, to },
+            length,
+            direction: PhantomData,
+        }
     }
-}
 
-/// The other way round.
-fn unpacking(of: Loop) -> Strides {
-    Strides {
-        count: of.count,
-        from: of.step.cast_signed(),
-        to: of.stride,
+    /// Where a piece at this spot is read and written.
+    #[inline(always)]
+    fn ends(&self, at: Spot) -> Ends {
+        self.start
+            .moved(D::apart(at.offset, at.position.cast_signed()))
     }
-}
 
-/// From memory to memory.
-fn copying(of: Loop) -> Strides {
-    Strides {
-        count: of.count,
-        from: of.stride,
-        to: of.stride,
+    /// Those of each turn of a loop.
+    #[inline(always)]
+    fn strides(of: Loop) -> Strides {
+        let (from, to) = D::apart(of.stride, of.step.cast_signed());
+        Strides {
+            count: of.count,
+            from,
+            to,
+        }
     }
 }
 
@@ -95,29 +122,28 @@ fn are_paired(runs: &[Run; 2]) -> bool {
     runs.iter().all(|run| run.bytes <= LONGEST)
 }
 
-impl Visit for Packing {
+impl<D: Direction> Visit for Moving<D> {
     #[inline]
     fn run(&mut self, run: &Run) {
         assert!(run.end() <= self.length);
         let nest = Nest {
-            from: self.elements.wrapping_offset(run.first.offset),
-            to: self.packed.wrapping_add(run.first.position),
-            inner: packing(run.inner),
-            outer: packing(run.outer),
+            first: self.ends(run.first),
+            inner: Self::strides(run.inner),
+            outer: Self::strides(run.outer),
         };
-        // SAFETY: a walk stays within the elements, which are readable, and this run within the packed
-        // bytes, which are writable.
+        // SAFETY: a walk stays within the elements, and this run within the packed bytes: readable on one side and writable on the
+        // other.
         unsafe { nest.copy(run.bytes) };
     }
 
     #[inline]
     fn even(&mut self, first: Spot, bytes: usize, offsets: &[isize]) {
         assert!(first.position + bytes * offsets.len() <= self.length);
-        let list = Gather {
-            from: self.elements.wrapping_offset(first.offset),
-            to: self.packed.wrapping_add(first.position),
+        let list = List {
+            first: self.ends(first),
             offsets,
             bytes,
+            apart: D::apart,
         };
         // SAFETY: as in `run`.
         unsafe { move_all(bytes, &list) };
@@ -126,17 +152,11 @@ impl Visit for Packing {
     #[inline]
     fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
         assert!(end_of(first, pieces) <= self.length);
-        let (elements, packed) = (
-            self.elements.wrapping_offset(first.offset),
-            self.packed
-                .wrapping_add(first.position)
-                .wrapping_sub(before(pieces)),
-        );
+        let before = before(pieces).cast_signed();
+        let origin = self.ends(first).moved(D::apart(0, before.wrapping_neg()));
         let ends = |piece: &Piece| {
-            (
-                elements.wrapping_offset(piece.offset),
-                packed.wrapping_add(piece.before),
-            )
+            let distance = D::apart(piece.offset, piece.before.cast_signed());
+            origin.moved(distance)
         };
         // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
         unsafe { move_listed(pieces, ends) };
@@ -149,131 +169,11 @@ impl Visit for Packing {
             return runs.iter().for_each(|run| self.run(run));
         }
         assert!(runs.iter().all(|run| run.end() <= self.length));
-        let ends = |run: &Run| Ends {
-            from: self.elements.wrapping_offset(run.first.offset),
-            to: self.packed.wrapping_add(run.first.position),
-        };
         let pairs = Pairs {
-            first: ends(&runs[0]),
-            second: ends(&runs[1]),
+            first: self.ends(runs[0].first),
+            second: self.ends(runs[1].first),
             bytes: runs[1].bytes,
-            elements: packing(turns),
-        };
-        // SAFETY: as in `run`, for both.
-        unsafe { pairs.copy(runs[0].bytes) };
-    }
-}
-
-impl Visit for Unpacking {
-    #[inline]
-    fn run(&mut self, run: &Run) {
-        assert!(run.end() <= self.length);
-        let nest = Nest {
-            from: self.packed.wrapping_add(run.first.position),
-            to: self.elements.wrapping_offset(run.first.offset),
-            inner: unpacking(run.inner),
-            outer: unpacking(run.outer),
-        };
-        // SAFETY: a walk stays within the elements, which are writable, and this run within the packed
-        // bytes, which are readable.
-        unsafe { nest.copy(run.bytes) };
-    }
-
-    #[inline]
-    fn even(&mut self, first: Spot, bytes: usize, offsets: &[isize]) {
-        assert!(first.position + bytes * offsets.len() <= self.length);
-        let list = Scatter {
-            from: self.packed.wrapping_add(first.position),
-            to: self.elements.wrapping_offset(first.offset),
-            offsets,
-            bytes,
-        };
-        // SAFETY: as in `run`.
-        unsafe { move_all(bytes, &list) };
-    }
-
-    #[inline]
-    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
-        assert!(end_of(first, pieces) <= self.length);
-        let (elements, packed) = (
-            self.elements.wrapping_offset(first.offset),
-            self.packed
-                .wrapping_add(first.position)
-                .wrapping_sub(before(pieces)),
-        );
-        let ends = |piece: &Piece| {
-            (
-                packed.wrapping_add(piece.before),
-                elements.wrapping_offset(piece.offset),
-            )
-        };
-        // SAFETY: as in `run`; pieces of a list follow each other among the packed bytes.
-        unsafe { move_listed(pieces, ends) };
-    }
-
-    #[inline]
-    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
-        let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
-        if !are_paired(&runs) {
-            return runs.iter().for_each(|run| self.run(run));
-        }
-        assert!(runs.iter().all(|run| run.end() <= self.length));
-        let ends = |run: &Run| Ends {
-            from: self.packed.wrapping_add(run.first.position),
-            to: self.elements.wrapping_offset(run.first.offset),
-        };
-        let pairs = Pairs {
-            first: ends(&runs[0]),
-            second: ends(&runs[1]),
-            bytes: runs[1].bytes,
-            elements: unpacking(turns),
-        };
-        // SAFETY: as in `run`, for both.
-        unsafe { pairs.copy(runs[0].bytes) };
-    }
-}
-
-impl Visit for Copying {
-    #[inline]
-    fn run(&mut self, run: &Run) {
-        let nest = Nest {
-            from: self.from.wrapping_offset(run.first.offset),
-            to: self.to.wrapping_offset(run.first.offset),
-            inner: copying(run.inner),
-            outer: copying(run.outer),
-        };
-        // SAFETY: a walk stays within the elements, which are readable on one side and writable on the other.
-        unsafe { nest.copy(run.bytes) };
-    }
-
-    #[inline]
-    fn pieces(&mut self, first: Spot, pieces: &[Piece]) {
-        let ends = |piece: &Piece| {
-            let offset = first.offset.wrapping_add(piece.offset);
-            (
-                self.from.wrapping_offset(offset),
-                self.to.wrapping_offset(offset),
-            )
-        };
-        // SAFETY: as in `run`.
-        unsafe { move_listed(pieces, ends) };
-    }
-
-    #[inline]
-    fn pairs(&mut self, first: Spot, turns: Loop, pieces: [Piece; 2]) {
-        let runs = pieces.map(|piece| Run::of_elements(first, turns, piece));
-        if !are_paired(&runs) {
-            return runs.iter().for_each(|run| self.run(run));
-        }
-        let ends = |run: &Run| Ends {
-            from: self.from.wrapping_offset(run.first.offset),
-            to: self.to.wrapping_offset(run.first.offset),
-        };
-        let pairs = Pairs {
-            first: ends(&runs[0]),
-            second: ends(&runs[1]),
-            bytes: runs[1].bytes,
-            elements: copying(turns),
+            elements: Self::strides(turns),
         };
         // SAFETY: as in `run`, for both.
         unsafe { pairs.copy(runs[0].bytes) };
@@ -296,11 +196,7 @@ impl Datatype {
     ) -> usize {
         let total = self.size().saturating_mul(count);
         let length = into.len().min(total.saturating_sub(from_byte));
-        let mut packing = Packing {
-            elements: base,
-            packed: into.as_ptr(),
-            length,
-        };
+        let mut packing = Moving::<Packing>::new(base, into.as_ptr(), length);
         self.walk(count, from_byte, length, &mut packing);
         length
     }
@@ -355,11 +251,7 @@ impl Datatype {
     ) -> usize {
         let total = self.size().saturating_mul(count);
         let length = bytes.len().min(total.saturating_sub(from_byte));
-        let mut unpacking = Unpacking {
-            elements: base,
-            packed: bytes.as_ptr(),
-            length,
-        };
+        let mut unpacking = Moving::<Unpacking>::new(bytes.as_ptr(), base, length);
         self.walk(count, from_byte, length, &mut unpacking);
         length
     }
@@ -371,7 +263,12 @@ impl Datatype {
     /// nobody may write to those, nor look at these, meanwhile.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, count: usize) {
         let length = self.size().saturating_mul(count);
-        self.walk(count, 0, length, &mut Copying { from, to });
+        self.walk(
+            count,
+            0,
+            length,
+            &mut Moving::<Copying>::new(from, to, length),
+        );
     }
 
     /// Whether its elements lie as those of another.

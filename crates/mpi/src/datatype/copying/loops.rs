@@ -23,24 +23,32 @@ impl Strides {
 
 /// Pieces of a loop nest.
 pub(super) struct Nest {
-    pub from: *const u8,
-    pub to: *mut u8,
+    pub first: Ends,
     pub inner: Strides,
     pub outer: Strides,
 }
 
-/// Where the next piece is read and written.
+/// Where a piece is read and written.
 #[derive(Clone, Copy)]
-struct At {
-    from: *const u8,
-    to: *mut u8,
+pub(super) struct Ends {
+    pub from: *const u8,
+    pub to: *mut u8,
 }
 
-impl At {
+impl Ends {
+    /// Those of a piece that lies so far from this one, on both sides.
     #[inline(always)]
-    fn advance(&mut self, (from, to): (isize, isize)) {
-        self.from = self.from.wrapping_offset(from);
-        self.to = self.to.wrapping_offset(to);
+    pub fn moved(self, (from, to): (isize, isize)) -> Self {
+        Self {
+            from: self.from.wrapping_offset(from),
+            to: self.to.wrapping_offset(to),
+        }
+    }
+
+    /// Goes on to a piece that lies so far from this one.
+    #[inline(always)]
+    pub fn advance(&mut self, apart: (isize, isize)) {
+        *self = self.moved(apart);
     }
 
     /// Moves so many pieces.
@@ -65,18 +73,11 @@ impl Nest {
     #[inline(always)]
     unsafe fn rows<const ROW: usize>(&self, by: impl Move) {
         let Self { inner, outer, .. } = *self;
-        let mut at = self.first();
+        let mut at = self.first;
         for _ in 0..outer.count {
             // SAFETY: the pieces of a row, which the caller promises.
             unsafe { at.moves(ROW, by, (inner.from, inner.to)) };
             at.advance(outer.to_next_after(inner));
-        }
-    }
-
-    fn first(&self) -> At {
-        At {
-            from: self.from,
-            to: self.to,
         }
     }
 }
@@ -102,7 +103,7 @@ impl Pieces for Nest {
             }
         }
         let (apart, to_next) = ((inner.from, inner.to), outer.to_next_after(inner));
-        let mut at = self.first();
+        let mut at = self.first;
         for _ in 0..outer.count {
             // Read anew for each row: else the compiler makes a nest of its own for each number of pieces that are left.
             // SAFETY: a field of this value.
@@ -163,7 +164,7 @@ impl Nest {
     /// # Safety
     /// As for [`Pieces::each`], of pieces that are as long as a `T`, that far apart and written one after the other.
     unsafe fn every_other<T: Copy>(&self) {
-        let mut at = self.first();
+        let mut at = self.first;
         for _ in 0..self.outer.count {
             let (from, to) = (at.from.cast::<T>(), at.to.cast::<T>());
             for index in 0..self.inner.count {
@@ -178,42 +179,26 @@ impl Nest {
     }
 }
 
-/// Pieces at given displacements that are read, and written one after the other.
-pub(super) struct Gather<'a> {
-    pub from: *const u8,
-    pub to: *mut u8,
+/// Pieces at given displacements in memory, one after the other in packed data.
+pub(super) struct List<'a, Apart> {
+    /// What both count from.
+    pub first: Ends,
     pub offsets: &'a [isize],
     pub bytes: usize,
+    /// How far apart pieces are read and written, by how far apart they are in memory and in packed data.
+    pub apart: Apart,
 }
 
-impl Pieces for Gather<'_> {
+impl<Apart: Fn(isize, isize) -> (isize, isize)> Pieces for List<'_, Apart> {
     #[inline]
     unsafe fn each(&self, by: impl Move) {
-        let mut to = self.to;
+        let to_next = (self.apart)(0, self.bytes.cast_signed());
+        let mut at = self.first;
         for offset in self.offsets {
+            let piece = at.moved((self.apart)(*offset, 0));
             // SAFETY: one of the pieces, which the caller promises.
-            unsafe { by.piece(self.from.wrapping_offset(*offset), to) };
-            to = to.wrapping_add(self.bytes);
-        }
-    }
-}
-
-/// Pieces that are read one after the other, and written at given displacements.
-pub(super) struct Scatter<'a> {
-    pub from: *const u8,
-    pub to: *mut u8,
-    pub offsets: &'a [isize],
-    pub bytes: usize,
-}
-
-impl Pieces for Scatter<'_> {
-    #[inline]
-    unsafe fn each(&self, by: impl Move) {
-        let mut from = self.from;
-        for offset in self.offsets {
-            // SAFETY: one of the pieces, which the caller promises.
-            unsafe { by.piece(from, self.to.wrapping_offset(*offset)) };
-            from = from.wrapping_add(self.bytes);
+            unsafe { by.piece(piece.from, piece.to) };
+            at.advance(to_next);
         }
     }
 }
@@ -223,9 +208,9 @@ impl Pieces for Scatter<'_> {
 /// # Safety
 /// All pieces are valid for reads on one side and for writes on the other.
 #[inline]
-pub(super) unsafe fn move_listed(pieces: &[Piece], ends: impl Fn(&Piece) -> (*const u8, *mut u8)) {
+pub(super) unsafe fn move_listed(pieces: &[Piece], ends: impl Fn(&Piece) -> Ends) {
     for piece in pieces {
-        let (from, to) = ends(piece);
+        let Ends { from, to } = ends(piece);
         // SAFETY: the promise of the caller.
         unsafe { move_one(from, to, piece.bytes) };
     }
@@ -248,8 +233,10 @@ mod tests {
                 }
                 let mut packed = vec![0; bytes * count * ROWS + 1];
                 let nest = Nest {
-                    from: data.as_ptr(),
-                    to: packed.as_mut_ptr(),
+                    first: Ends {
+                        from: data.as_ptr(),
+                        to: packed.as_mut_ptr(),
+                    },
                     inner: Strides {
                         count,
                         from: 2 * bytes.cast_signed(),

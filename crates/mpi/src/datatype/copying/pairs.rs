@@ -4,17 +4,10 @@
 //! them, and the second one's loads and stores come after that. In one loop both happen at once, as in one that a program
 //! would write. Each piece is moved in the way of its size: there is a loop for each two ways.
 
-use super::loops::Strides;
+use super::loops::{Ends, Strides};
 use super::moves::{LONGEST, Move, Pieces, move_beside};
 
-/// Where a piece is read and written in the first element.
-#[derive(Clone, Copy)]
-pub(super) struct Ends {
-    pub from: *const u8,
-    pub to: *mut u8,
-}
-
-/// Pairs of pieces; how the first one is moved is to be chosen.
+/// Pairs of pieces, by where they are in the first element; how the first one is moved is to be chosen.
 pub(super) struct Pairs {
     pub first: Ends,
     pub second: Ends,
@@ -56,10 +49,8 @@ impl<First: Move> Pieces for Chosen<'_, First> {
                 self.first.piece(first.from, first.to);
                 by.piece(second.from, second.to);
             }
-            for ends in [&mut first, &mut second] {
-                ends.from = ends.from.wrapping_offset(elements.from);
-                ends.to = ends.to.wrapping_offset(elements.to);
-            }
+            first.advance((elements.from, elements.to));
+            second.advance((elements.from, elements.to));
         }
     }
 }

@@ -384,8 +384,8 @@ impl Process {
     }
 
     /// Who knows the threads of this rank, for a process of several ranks, where those of the process are not it: by their numbers
-    /// in the kernel, all that may go on without this rank's calls.
-    pub fn set_threads(&self, threads: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+    /// in the kernel and their names, all that may go on without this rank's calls.
+    pub fn set_threads(&self, threads: impl Fn() -> Vec<(u32, String)> + Send + Sync + 'static) {
         let threads: ThreadsOfRank = Arc::new(threads);
         self.for_each(|engine| engine.set_threads(Arc::clone(&threads)));
     }

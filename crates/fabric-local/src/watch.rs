@@ -8,6 +8,7 @@ use weft_fabric::{Bell as _, Peer};
 use super::{Group, Member};
 
 /// Watches the ranks of a group, by an endpoint of [channel 0](super::Local::watch).
+#[derive(Clone)]
 pub struct Watch {
     group: Arc<Group>,
 }
@@ -49,15 +50,18 @@ impl Watch {
         (self.group.awake.count() == 0).then(rings)
     }
 
+    /// Tells each rank that this one is lost, itself too: what waits for it ends.
+    pub fn lose(&self, rank: Peer, reason: &str) {
+        for member in self.members() {
+            member.mailbox.tell_lost(rank, reason);
+            member.bell.ring();
+        }
+    }
+
     /// Tells each rank that all are lost, itself too: whatever they wait for ends.
     pub fn lose_all(&self, reason: &str) {
-        for group in self.channels() {
-            for member in &group.members {
-                for rank in (0..).take(group.members.len()) {
-                    member.mailbox.tell_lost(Peer(rank), reason);
-                }
-                member.bell.ring();
-            }
+        for rank in (0..).take(self.group.members.len()) {
+            self.lose(Peer(rank), reason);
         }
     }
 }

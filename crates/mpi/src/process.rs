@@ -231,6 +231,15 @@ impl Process {
         drop((world, itself));
     }
 
+    /// This rank has ended, and others have its objects still: what they begin, or wait for, fails.
+    pub fn refuse_all(&self) {
+        let error = Error::new(
+            ErrorClass::Other,
+            "this rank has left MPI, and what belongs to it cannot be used any more; use it before that",
+        );
+        self.for_each(|engine| engine.lose_all(&error));
+    }
+
     /// How many messages wait here for a receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {

@@ -150,6 +150,8 @@ impl Environment {
         }
         leave(self.world.state())?;
         self.world.state().finalised();
+        // The program may have kept some communicator.
+        self.world.state().process().refuse_all();
         Ok(())
     }
 }

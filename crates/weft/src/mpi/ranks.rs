@@ -107,10 +107,11 @@ struct Leaving<'a> {
 
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
-        let rank = self.state.process().me().index();
+        let peer = self.state.process().me();
+        let rank = peer.index();
         if std::thread::panicking() {
-            self.supervision.panics(rank);
             self.state.abandon();
+            self.supervision.panics(rank, peer);
         }
         self.state.release();
         self.supervision.leave(rank);
@@ -264,6 +265,46 @@ mod tests {
                 world.receive::<u8>(world.rank(), 0).map(drop)
             })
         });
+    }
+
+    /// As long as somebody has its communicator its endpoint is there.
+    #[test]
+    fn a_rank_that_panics_and_whose_communicator_is_kept_ends_the_others() {
+        let kept = Mutex::new(Vec::new());
+        let text = text(|world| {
+            kept.lock().unwrap().push(world.clone());
+            if world.rank() == 1 {
+                panic!("rank {} is the cause", world.rank());
+            }
+            world.barrier()
+        });
+        assert_eq!(text, "rank 1 is the cause");
+    }
+
+    #[test]
+    fn what_is_kept_of_a_rank_that_has_ended_is_refused() {
+        let kept = Mutex::new(Vec::new());
+        mpi::test(2, |world| {
+            let other = 1 - world.rank();
+            let window = world.window::<u8>(1)?;
+            let request = world.ireceive(vec![0], other, 0)?;
+            kept.lock().unwrap().push((world, window, request));
+            Ok(())
+        });
+        for (world, window, request) in kept.into_inner().unwrap() {
+            let other = 1 - world.rank();
+            let refused = |outcome: mpi::Result<()>| {
+                let error = outcome.unwrap_err().to_string();
+                assert!(error.contains("this rank has left MPI"), "{error}");
+            };
+            refused(world.receive::<i32>(other, 0).map(drop));
+            refused(world.receive::<i32>(Any, Any).map(drop));
+            refused(world.barrier());
+            refused(world.duplicate().map(drop));
+            refused(window.fence().map(drop));
+            refused(request.wait().map(drop));
+            refused(window.free());
+        }
     }
 
     /// Windows do not keep it: the others hear of it.

@@ -141,6 +141,7 @@ impl RankState {
     pub(super) fn release(&self) {
         let kept = std::mem::take(&mut *self.kept());
         drop(kept);
+        self.process.refuse_all();
         self.process.release();
     }
 

@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use weft_fabric::Peer;
 use weft_fabric_local::{Local, Watch};
 use weft_launch::deadlock::{DeadlockWatch, RunningRank, WatchedRanks};
 use weft_mpi::waits::RankWaits;
@@ -46,6 +47,7 @@ pub(super) struct Supervision {
     /// Why nobody can go on.
     deadlock: OnceLock<String>,
     answers: Sender<Option<(u32, RankWaits)>>,
+    watch: Option<Watch>,
     /// The thread that waits for all ranks.
     caller: u32,
 }
@@ -59,10 +61,11 @@ impl Supervision {
             first_panic: OnceLock::new(),
             deadlock: OnceLock::new(),
             answers,
+            watch: endpoints.first().map(Local::watch),
             caller: process::thread_id(),
         });
         let ignored = std::env::var_os(VARIABLE).is_some_and(|word| word == IGNORE);
-        let watch = endpoints.first().filter(|_| !ignored).map(Local::watch);
+        let watch = supervision.watch.clone().filter(|_| !ignored);
         let shared = Arc::clone(&supervision);
         let thread = watch.and_then(|watch| {
             spawn_without_signals(THREAD, move || shared.watch(watch, &heard)).ok()
@@ -92,9 +95,12 @@ impl Supervision {
         });
     }
 
-    /// A rank panics, of which the others have not been told yet.
-    pub(super) fn panics(&self, rank: usize) {
+    /// A rank panics. The others are told, whether or not somebody keeps what it has.
+    pub(super) fn panics(&self, rank: usize, peer: Peer) {
         let _ = self.first_panic.set(rank);
+        if let Some(watch) = &self.watch {
+            watch.lose(peer, "its thread panicked");
+        }
     }
 
     /// A rank has left.

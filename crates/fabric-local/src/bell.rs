@@ -19,6 +19,9 @@ const MODE: FenceMode = FenceMode::Symmetric;
 pub(crate) struct Awake {
     count: Arc<AtomicU32>,
     cores: u32,
+    /// The last inquiry of who watches the group. SYNC group.inquiry: stored before the bells are rung, loaded by who is about to
+    /// sleep.
+    inquiry: Arc<AtomicU32>,
 }
 
 impl Awake {
@@ -28,7 +31,22 @@ impl Awake {
         Self {
             count: Arc::new(AtomicU32::new(number(ranks))),
             cores: number(cores::cores_available()),
+            inquiry: Arc::default(),
         }
+    }
+
+    /// How many are awake, as far as that is known.
+    pub(crate) fn count(&self) -> u32 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// The next inquiry, for who watches: never 0, and its lowest bit says whether it is `full`.
+    pub(crate) fn next_inquiry(&self, full: bool) -> u32 {
+        let last = self.inquiry.load(Ordering::Relaxed);
+        let next = (last | 1).wrapping_add(1).max(2) | u32::from(full);
+        // SYNC group.inquiry.
+        self.inquiry.store(next, Ordering::Release);
+        next
     }
 
     // Relaxed throughout: a hint, see the page.
@@ -106,6 +124,16 @@ impl LocalBell {
         self.door.somebody_sleeps()
     }
 
+    /// How often it has rung for somebody who slept.
+    pub(crate) fn rings(&self) -> u32 {
+        self.door.rings()
+    }
+
+    /// Wakes whoever sleeps here, whatever was announced.
+    pub(crate) fn wake_regardless(&self) {
+        self.door.ring_regardless(&self.futex);
+    }
+
     /// Somebody has rung this bell: the other one is rung as well.
     #[cold]
     fn pass_on(&self) {
@@ -171,5 +199,10 @@ impl Bell for LocalBell {
 
     fn polls_per_clock_read(&self) -> u32 {
         POLLS_PER_CLOCK_READ
+    }
+
+    fn inquiry(&self) -> u32 {
+        // SYNC group.inquiry.
+        self.presence.awake.inquiry.load(Ordering::Acquire)
     }
 }

@@ -11,6 +11,7 @@
 //!   one small copy.
 //! * `grants`: what each rank permits. Checked under a lock, copied outside of it.
 //! * `bell`: where each rank sleeps, and the count of those awake.
+//! * `watch`: for who watches the group: asks all what they wait for, and ends their waits.
 //!
 //! A further channel is a group of the same ranks, with mailboxes, grants and bells of its own.
 //!
@@ -38,6 +39,7 @@ mod bell;
 #[allow(unsafe_code)]
 mod grants;
 mod mailbox;
+mod watch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -55,6 +57,8 @@ use bell::{Awake, LocalBell, Presence};
 use grants::Grants;
 use mailbox::{Batch, Closed, LaneItem, Mailbox};
 
+pub use watch::Watch;
+
 /// Largest data part of a message.
 const DATA: usize = 16 * 1024;
 
@@ -65,6 +69,7 @@ const BULK: usize = 8 * 1024;
 struct Group {
     start: Instant,
     members: Vec<Member>,
+    awake: Awake,
     blocks: Mutex<BlocksOfProcess>,
     /// The further channels, at the group that is channel 0.
     channels: Vec<Channel>,
@@ -134,6 +139,7 @@ impl Local {
                     bell: bells[channel as usize].clone(),
                 })
                 .collect(),
+            awake: awake.clone(),
             blocks: Mutex::default(),
             channels,
         };
@@ -152,6 +158,12 @@ impl Local {
                 taken: Batch::default(),
             })
             .collect()
+    }
+
+    /// For who watches the group.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch::over(Arc::clone(&self.group))
     }
 
     fn member(&self, peer: Peer) -> Result<&Member> {

@@ -77,3 +77,8 @@ mod signals;
 mod tree;
 mod worlds;
 pub mod wrapper;
+
+/// Deadlocks of ranks that nobody of ours has started: those that are threads.
+pub mod deadlock {
+    pub use crate::job::deadlock::{DeadlockWatch, RunningRank, Standstill, WatchedRanks};
+}

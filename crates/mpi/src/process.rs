@@ -231,6 +231,15 @@ impl Process {
         drop((world, itself));
     }
 
+    /// This rank has ended, and others have its objects still: what they begin, or wait for, fails.
+    pub fn refuse_all(&self) {
+        let error = Error::new(
+            ErrorClass::Other,
+            "this rank has left MPI, and what belongs to it cannot be used any more; use it before that",
+        );
+        self.for_each(|engine| engine.lose_all(&error));
+    }
+
     /// How many messages wait here for a receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {
@@ -384,8 +393,8 @@ impl Process {
     }
 
     /// Who knows the threads of this rank, for a process of several ranks, where those of the process are not it: by their numbers
-    /// in the kernel, all that may go on without this rank's calls.
-    pub fn set_threads(&self, threads: impl Fn() -> Vec<u32> + Send + Sync + 'static) {
+    /// in the kernel and their names, all that may go on without this rank's calls.
+    pub fn set_threads(&self, threads: impl Fn() -> Vec<(u32, String)> + Send + Sync + 'static) {
         let threads: ThreadsOfRank = Arc::new(threads);
         self.for_each(|engine| engine.set_threads(Arc::clone(&threads)));
     }

@@ -29,6 +29,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weft_fabric::{LinkTraffic, Peer, traffic};
 
+use crate::comm::Comm;
+
 /// Waits, operations and messages of each kind that are told at most; further ones are counted.
 pub const MOST: usize = 64;
 
@@ -208,6 +210,25 @@ pub struct CommunicatorName {
     pub name: String,
     /// Its members: rank by rank their numbers in the job. Empty if they are those of `MPI_COMM_WORLD`.
     pub members: Vec<u32>,
+}
+
+impl CommunicatorName {
+    /// Of this one, in the job of this world.
+    #[must_use]
+    pub fn of(comm: &Comm, world: &Comm) -> Self {
+        let context = |comm: &Comm| comm.known_context().map(|context| context & !1);
+        let remote = comm.remote_group().into_iter();
+        let remote = remote.flat_map(|group| group.members());
+        let both = comm.group().members().chain(remote);
+        Self {
+            context: context(comm).unwrap_or_default(),
+            name: comm.extras().name(),
+            members: match context(comm) == context(world) {
+                true => Vec::new(),
+                false => both.take(MOST).map(|peer| peer.0).collect(),
+            },
+        }
+    }
 }
 
 impl RankWaits {

@@ -12,6 +12,7 @@
 
 mod fortran;
 mod python;
+mod rust;
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -21,6 +22,7 @@ use std::panic::Location;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use python::ScriptLine;
+pub use rust::RustCall;
 
 /// Frames that are looked at: those of this library are fewer.
 const FRAMES: usize = 128;

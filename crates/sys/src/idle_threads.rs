@@ -74,6 +74,14 @@ impl IdleThreads {
     }
 }
 
+/// Whether a thread of this process waits for a futex, perhaps for a time only.
+#[must_use]
+pub fn waits_for_futex(thread: u32) -> bool {
+    let call = fs::read_to_string(format!("/proc/self/task/{thread}/syscall"));
+    let number = |call: String| call.split_whitespace().next()?.parse::<i64>().ok();
+    call.ok().and_then(number) == Some(libc::SYS_futex)
+}
+
 /// Runs something that starts threads, and gives them this name, of at most 15 bytes: so they are known to be none of the program's. If
 /// another thread has run meanwhile, which may have started some too, none is named.
 pub fn naming_started<T>(name: &str, body: impl FnOnce() -> T) -> T {

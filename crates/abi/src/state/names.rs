@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 use weft_atomic::{AtomicBool, Ordering};
-use weft_mpi::waits::{CommunicatorName, MOST};
+use weft_mpi::waits::CommunicatorName;
 use weft_mpi::{Comm, Datatype};
 
 use super::predefined::handle_of_basic;
@@ -62,20 +62,8 @@ pub fn communicators(named: impl Iterator<Item = u32>) -> Vec<CommunicatorName> 
     let named: BTreeSet<u32> = named.map(|context| context & !1).collect();
     let name = |context| {
         let (_, comm) = comm_of_context(context)?;
-        let is_world = context == runtime()?.world.context() & !1;
-        let both = comm.group().members().chain(
-            comm.remote_group()
-                .into_iter()
-                .flat_map(|group| group.members()),
-        );
-        Some(CommunicatorName {
-            context,
-            name: comm.extras().name(),
-            members: match is_world {
-                true => Vec::new(),
-                false => both.take(MOST).map(|peer| peer.0).collect(),
-            },
-        })
+        let named = CommunicatorName::of(&comm, &runtime()?.world);
+        Some(CommunicatorName { context, ..named })
     };
     named.into_iter().filter_map(name).collect()
 }

@@ -74,7 +74,8 @@ function summary() {
     if (count) tally.append(html("div", { class: verdict }, html("b", {}, String(count)), verdict === "unmeasured" ? "not measured" : verdict));
   }
   const body = html("tbody");
-  for (const row of rows) {
+  // What was not measured comes last: without others beside, that is half of them.
+  for (const row of [...measured, ...rows.filter((row) => row.verdict === "unmeasured")]) {
     const sign = row.at_least ? "≥" : "≤", used = row.at_least ? row.limit / row.ratio : row.ratio / row.limit;
     const link = html("a", { href: "#" + row.experiment }, row.claim);
     if (row.verdict === "unmeasured") {

@@ -34,8 +34,9 @@ use weft_mpi::waits::{self, RankWaits};
 
 use super::outcome::Failure;
 use super::rank_hosts::Event;
-use crate::rank_processes::{RankProcesses, RunningRank};
+use crate::rank_processes::RankProcesses;
 
+pub use crate::rank_processes::RunningRank;
 pub use report::Standstill;
 
 /// Time between looks at who sleeps.

@@ -33,7 +33,7 @@ use std::time::Instant;
 use weft_fabric::Peer;
 use weft_fiber::Waiter;
 use weft_matching::{SourcePattern, TagPattern};
-use weft_sys::call_site::entry_and_site;
+use weft_sys::call_site::{RustCall, entry_and_site};
 use weft_sys::process;
 use weft_sys::signal::spawn_without_signals;
 
@@ -152,7 +152,11 @@ impl Inquiry {
 /// The call that the caller is in, and where it was called.
 fn call_and_place(is_fiber: bool) -> (String, String) {
     let (entry, site) = entry_and_site();
+    let rust = RustCall::of_caller();
     let named = move || {
+        if let Some(call) = rust {
+            return call.name_and_place();
+        }
         let place = site.map_or_else(String::new, |site| site.describe());
         let call = entry.and_then(|entry| entry.name());
         (call.unwrap_or_default(), place)

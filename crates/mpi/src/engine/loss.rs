@@ -28,10 +28,6 @@ use crate::group::Group;
 impl Engine {
     /// A peer is lost.
     pub(super) fn lose(&mut self, peer: Peer, reason: &str) {
-        if self.core.lost.has(peer) {
-            // Another peer has found it lost before the fabric did.
-            return;
-        }
         let error = Error::new(
             ErrorClass::ProcFailed,
             format!(
@@ -39,6 +35,21 @@ impl Engine {
                 name_of(peer, self.core.lost.first(), self.fabric.route(peer))
             ),
         );
+        self.lose_by(peer, reason, error);
+    }
+
+    /// This rank has ended: whatever is begun later, by whoever has kept an object of it, is this error.
+    pub(crate) fn lose_all(&mut self, error: &Error) {
+        for peer in (0..self.fabric.peers()).map(Peer) {
+            self.lose_by(peer, error.text(), error.clone());
+        }
+    }
+
+    fn lose_by(&mut self, peer: Peer, reason: &str, error: Error) {
+        if self.core.lost.has(peer) {
+            // Another peer has found it lost before the fabric did.
+            return;
+        }
         // What comes later asks here.
         self.core.lost.note(peer, reason, error.clone());
         self.core.counters.lost.add(1);

@@ -159,7 +159,10 @@ pub fn rank(
     }
     let threads = Arc::clone(&watched.threads);
     open(&threads).push(weft_sys::process::thread_id());
-    process.set_threads(move || open(&threads).clone());
+    process.set_threads(move || {
+        let threads = open(&threads);
+        threads.iter().map(|id| (*id, String::new())).collect()
+    });
     let world = process.world();
     let comms: Vec<Arc<Comm>> = (0..=COMMS)
         .map(|_| world.dup().expect("all of them"))

@@ -77,10 +77,17 @@ pub(super) fn join() -> Result<(Arc<RankState>, Node)> {
     process
         .connections()
         .tell(move |connected| told.connected(connected));
-    let told = Arc::clone(&launcher);
-    process.hear_waits(move |waits| told.waits(&waits));
     let job = Job::Launcher(Arc::clone(&launcher), other_jobs);
-    Ok((RankState::new(process, job), services))
+    let state = RankState::new(Arc::clone(&process), job);
+    // The process outlives what the program knows of it.
+    let naming = Arc::downgrade(&state);
+    process.hear_waits(move |mut waits| {
+        if let Some(state) = naming.upgrade() {
+            waits.communicators = state.named(&waits);
+        }
+        launcher.waits(&waits);
+    });
+    Ok((state, services))
 }
 
 /// Runs a program of MPI: [`init`], `work`, and `finalize` if that went well. If not, the job ends.
@@ -143,6 +150,8 @@ impl Environment {
         }
         leave(self.world.state())?;
         self.world.state().finalised();
+        // The program may have kept some communicator.
+        self.world.state().process().refuse_all();
         Ok(())
     }
 }

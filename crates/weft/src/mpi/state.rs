@@ -1,10 +1,12 @@
 //! State of a rank, shared by its communicators and requests: the process, and operations whose request was
 //! dropped before they ended.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use weft_launch::bootstrap::{JobAnswer, JobRequest, Launcher, Refusal, Worlds};
 use weft_launch::other_jobs::OtherJobs;
+use weft_mpi::waits::{CommunicatorName, RankWaits};
 use weft_mpi::{Comm, Error, ErrorClass, Process, RequestId, Result};
 
 use super::attribute::Attributes;
@@ -24,6 +26,8 @@ pub(super) struct RankState {
     orphans: Mutex<Vec<Orphan>>,
     /// What others may use until this rank ends.
     kept: Mutex<Vec<Box<dyn Send>>>,
+    /// Those that there are, and some that there were.
+    comms: Mutex<Vec<Weak<Comm>>>,
 }
 
 impl std::fmt::Debug for RankState {
@@ -54,7 +58,35 @@ impl RankState {
             job,
             orphans: Mutex::default(),
             kept: Mutex::default(),
+            comms: Mutex::default(),
         })
+    }
+
+    fn comms(&self) -> MutexGuard<'_, Vec<Weak<Comm>>> {
+        self.comms.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A communicator that reports may have to name.
+    fn note(&self, comm: &Arc<Comm>) {
+        let mut comms = self.comms();
+        // Before there is room for more: those that are gone leave theirs.
+        if comms.len() == comms.capacity() {
+            comms.retain(|comm| comm.strong_count() > 0);
+        }
+        comms.push(Arc::downgrade(comm));
+    }
+
+    /// The communicators on which somebody waits, by name.
+    pub(super) fn named(&self, waits: &RankWaits) -> Vec<CommunicatorName> {
+        let named: BTreeSet<u32> = waits.contexts().map(|context| context & !1).collect();
+        let comms: Vec<_> = self.comms().iter().filter_map(Weak::upgrade).collect();
+        let world = self.process.world();
+        let name = |context: u32| {
+            let mut comms = comms.iter();
+            let found = comms.find(|comm| comm.known_context().map(|it| it & !1) == Some(context));
+            found.map(|comm| CommunicatorName::of(comm, &world))
+        };
+        named.into_iter().filter_map(name).collect()
     }
 
     pub(super) fn process(&self) -> &Arc<Process> {
@@ -109,6 +141,7 @@ impl RankState {
     pub(super) fn release(&self) {
         let kept = std::mem::take(&mut *self.kept());
         drop(kept);
+        self.process.refuse_all();
         self.process.release();
     }
 
@@ -205,6 +238,7 @@ impl Handle {
         state: Arc<RankState>,
         attributes: Attributes,
     ) -> Arc<Self> {
+        state.note(&comm);
         Arc::new(Self {
             comm,
             state,
@@ -214,6 +248,7 @@ impl Handle {
     }
 
     pub(super) fn predefined(comm: Arc<Comm>, state: Arc<RankState>) -> Arc<Self> {
+        state.note(&comm);
         Arc::new(Self {
             comm,
             state,

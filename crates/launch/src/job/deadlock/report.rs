@@ -44,9 +44,10 @@ impl Standstill {
                     format!("rank {first} waits for rank {way}, and that for rank {first}")
                 }
             },
-            Some(Core::Knot(ranks)) => {
-                format!("ranks {} wait for one another", listed(&ranks, ", "))
-            }
+            Some(Core::Knot(ranks)) => match &ranks[..] {
+                [one] => format!("rank {one} waits for itself"),
+                ranks => format!("ranks {} wait for one another", listed(ranks, ", ")),
+            },
             Some(Core::Gone(one, gone)) => {
                 format!("rank {one} waits for rank {gone}, which has left MPI")
             }
@@ -183,21 +184,20 @@ impl Standstill {
     fn message(&self, (from, to, message): &Pending<'_>) -> String {
         let waits = &self.ranks[to];
         let mut text = format!(
-            "a message of {} bytes from rank {from} to rank {to}, tag {}, {}",
-            message.bytes,
-            message.tag,
-            communicator(waits, message.context).unwrap_or_default()
+            "a message of {} bytes from rank {from} to rank {to}, tag {}",
+            message.bytes, message.tag,
         );
+        if let Some(on) = communicator(waits, message.context) {
+            let _ = write!(text, ", {on}");
+        }
         match self.near_miss(*from, *to, message) {
             Some(NearMiss::Tag(tag)) => {
                 let _ = write!(text, " (rank {to} waits for tag {tag})");
             }
             Some(NearMiss::Communicator(context)) => {
-                let _ = write!(
-                    text,
-                    " (rank {to} waits in {})",
-                    communicator(waits, context).unwrap_or_default()
-                );
+                let on = communicator(waits, context);
+                let on = on.unwrap_or_else(|| "another communicator".into());
+                let _ = write!(text, " (rank {to} waits in {on})");
             }
             Some(NearMiss::Source(source)) => {
                 let _ = write!(text, " (rank {to} waits for rank {source})");

@@ -12,8 +12,8 @@ use weft_sys::process;
 
 use super::PLACES;
 
-/// Who knows the threads of this rank, where a process has several ranks.
-pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<u32> + Send + Sync>;
+/// Who knows the threads of this rank, where a process has several ranks, with their names.
+pub(crate) type ThreadsOfRank = Arc<dyn Fn() -> Vec<(u32, String)> + Send + Sync>;
 
 /// Names of threads that do nothing but make progress, or wake who does; that of a launcher's library, which calls nobody; one that other hosts
 /// call to start launchers.
@@ -40,10 +40,7 @@ impl OtherThreads {
     /// Without those that have looked.
     pub(super) fn without(looked: &[u32], of_rank: Option<&ThreadsOfRank>) -> Self {
         let threads = match of_rank {
-            Some(threads) => Ok(threads()
-                .into_iter()
-                .map(|id| (id, String::new()))
-                .collect()),
+            Some(threads) => Ok(threads()),
             None => process::threads(),
         };
         let Ok(threads) = threads else {

@@ -92,11 +92,14 @@ impl<T: Element> Window<T> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The epoch has ended: nobody uses what it held. After an error others may use it still.
-    fn settle(&self, outcome: Result<()>) -> Result<()> {
+    /// Ends the epoch: then nobody uses what it held. After an error others may use it still; if the call was refused, the epoch goes on.
+    fn settle(&self, end: impl FnOnce() -> Result<()>) -> Result<()> {
+        // Before: what another thread begins meanwhile is not ended for sure.
         let held = std::mem::take(&mut *self.held());
+        let outcome = end();
         match &outcome {
             Ok(()) => drop(held),
+            Err(error) if error.class() == ErrorClass::RmaSync => self.held().0.extend(held.0),
             Err(_) => std::mem::forget(held),
         }
         outcome
@@ -107,7 +110,7 @@ impl<T: Element> Window<T> {
     /// # Errors
     /// `RmaSync` if an epoch of another kind is open, `ProcFailed` if a rank is lost.
     pub fn fence(&self) -> Result<ActiveEpoch<'_, T>> {
-        self.settle(self.window.fence(Assertion::default()))?;
+        self.settle(|| self.window.fence(Assertion::default()))?;
         Ok(ActiveEpoch {
             window: self,
             fenced: true,
@@ -282,7 +285,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     /// What an access has failed with; `RmaSync` for an epoch of [`Window::start`]; `ProcFailed` if a rank is lost.
     pub fn fence(self) -> Result<Self> {
         self.window
-            .settle(self.window.window.fence(Assertion::default()))?;
+            .settle(|| self.window.window.fence(Assertion::default()))?;
         Ok(self)
     }
 
@@ -292,15 +295,13 @@ impl<T: Element> ActiveEpoch<'_, T> {
     /// What an access has failed with; `ProcFailed` if a rank is lost.
     pub fn end(self) -> Result<()> {
         let window = &self.window.window;
-        let outcome = if self.fenced {
-            window.fence(Assertion {
+        self.window.settle(|| match self.fenced {
+            true => window.fence(Assertion {
                 no_succeed: true,
                 ..Assertion::default()
-            })
-        } else {
-            window.complete()
-        };
-        self.window.settle(outcome)
+            }),
+            false => window.complete(),
+        })
     }
 }
 
@@ -393,7 +394,11 @@ mod tests {
             assert_eq!(class(own), ErrorClass::RmaSync);
             assert_eq!(class(window.lock_all().map(drop)), ErrorClass::RmaSync);
             assert_eq!(class(window.start(&other).map(drop)), ErrorClass::RmaSync);
+            let read = epoch.get(1 - world.rank(), 0, 1)?;
+            // Refused, and the epoch goes on with what it has begun.
+            assert_eq!(class(window.fence().map(drop)), ErrorClass::RmaSync);
             epoch.end()?;
+            assert_eq!(read.take()?, [0]);
             exposure.wait()?;
             window.free()
         });

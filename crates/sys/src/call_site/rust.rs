@@ -1,0 +1,113 @@
+//! Calls of a program in Rust, which this code is part of: its own crates are told from ours by their names.
+
+use std::ffi::c_void;
+
+use super::{FRAMES, file_name, own_code};
+
+/// Crates that are no place of the program, by how the names of their functions begin.
+const NOT_THE_PROGRAM: [&str; 5] = ["weft::", "weft_", "std::", "core::", "alloc::"];
+
+/// What calls the program of a rank that is a thread, and ends with MPI after it.
+const RANK: &str = "weft::mpi::ranks::as_rank";
+
+/// The frames of a thread that is in a call of this library, which is part of the program.
+#[derive(Debug)]
+pub struct RustCall(Vec<usize>);
+
+impl RustCall {
+    /// That of the caller; `None` if this code is in a shared library.
+    #[must_use]
+    pub fn of_caller() -> Option<Self> {
+        if own_code().is_some() {
+            return None;
+        }
+        let mut frames = Vec::new();
+        backtrace::trace(|frame| {
+            frames.push(frame.ip() as usize);
+            frames.len() < FRAMES
+        });
+        Some(Self(frames))
+    }
+
+    /// The function that the program has called, `receive`, and where: `ring.rs:12 (main)`. Empty where debug information does not say. Reads it.
+    #[must_use]
+    pub fn name_and_place(&self) -> (String, String) {
+        let (mut call, mut place) = (String::new(), None);
+        for frame in &self.0 {
+            backtrace::resolve(*frame as *mut c_void, |symbol| {
+                let Some(name) = symbol.name().filter(|_| place.is_none()) else {
+                    return;
+                };
+                let name = format!("{name:#}");
+                if name.ends_with(RANK) {
+                    // The program has returned.
+                    (call, place) = (String::new(), Some(String::new()));
+                    return;
+                }
+                if is_public(&name) {
+                    call = last_part(&name).to_owned();
+                }
+                // What the program calls begins with the first of ours.
+                if call.is_empty() || is_not_the_program(&name) {
+                    return;
+                }
+                let file = symbol.filename().map(|file| file.to_string_lossy());
+                place = Some(match file.zip(symbol.lineno()) {
+                    Some((file, line)) => format!("{}:{line} ({name})", file_name(&file)),
+                    None => name,
+                });
+            });
+            if place.is_some() {
+                break;
+            }
+        }
+        (call, place.unwrap_or_default())
+    }
+}
+
+/// The name of a function without what says that it is one of a type.
+fn path(name: &str) -> &str {
+    name.trim_start_matches(['<', '&', '('])
+        .trim_start_matches("impl ")
+}
+
+fn is_not_the_program(name: &str) -> bool {
+    NOT_THE_PROGRAM
+        .iter()
+        .any(|one| path(name).starts_with(one))
+}
+
+/// Whether it is one of the functions that programs call.
+fn is_public(name: &str) -> bool {
+    path(name).starts_with("weft::mpi::") && !name.ends_with("{{closure}}")
+}
+
+/// The function's own name.
+fn last_part(name: &str) -> &str {
+    let name = name
+        .strip_suffix('>')
+        .and_then(|name| name.rsplit_once("::<"))
+        .map_or(name, |(name, _)| name);
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_functions() {
+        let method = "weft::mpi::p2p::<impl weft::mpi::communicator::PointToPoint>::receive";
+        assert!(is_public(method) && is_not_the_program(method));
+        assert_eq!(last_part(method), "receive");
+        assert!(is_public("<weft::mpi::request::Request<R>>::wait"));
+        assert_eq!(
+            last_part("weft::mpi::request::Request<R>::wait::<u8>"),
+            "wait"
+        );
+        assert!(!is_not_the_program("heat::exchange::{{closure}}"));
+        assert!(is_not_the_program(
+            "<core::pin::Pin<P> as core::future::future::Future>::poll"
+        ));
+    }
+}

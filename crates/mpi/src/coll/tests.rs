@@ -145,7 +145,13 @@ fn element(rank: usize, index: usize) -> [u8; 8] {
 }
 
 pub(super) fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
-    indices.flat_map(|index| element(rank, index)).collect()
+    let mut all = Vec::with_capacity(indices.len() * 8);
+    let mut index = indices.start;
+    while index < indices.end {
+        all.extend_from_slice(&element(rank, index));
+        index += 1;
+    }
+    all
 }
 
 /// Memory of `count` elements of one rank.

@@ -7,11 +7,6 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-fn put_word(bytes: &mut [u8], at: usize, word: u32) {
-    let [a, b, c, d] = word.to_le_bytes();
-    (bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]) = (a, b, c, d);
-}
-
 /// The composition of the maps `x → a x + b`, modulo 2³²: associative, and does not commute. Loops without iterators, here and in
 /// `sum` and `elements`: most of the time of these tests is theirs, and in a debug build each step of an iterator is several calls.
 pub fn compose(one: &[u8], two: &[u8]) -> Vec<u8> {

@@ -44,7 +44,8 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
     let mut ranks: Vec<Rank> = schedules
         .into_iter()
         .map(|schedule| {
-            let mut scratch = vec![0xa5; schedule.scratch_bytes];
+            let mut scratch = vec![0; schedule.scratch_bytes];
+            scratch.fill(0xa5);
             Rank {
                 memory: region_of(&mut scratch),
                 _scratch: scratch,

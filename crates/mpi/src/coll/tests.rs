@@ -135,17 +135,29 @@ fn roots(setting: &Setting) -> Vec<usize> {
     roots
 }
 
-/// Element `index` of what rank `rank` contributes, as data without gaps.
-fn element(rank: usize, index: usize) -> [u8; 8] {
-    let one = (rank as u32 * 7919 + index as u32 * 31 + 1).to_le_bytes();
-    let two = (rank as u32 * 104_729 + index as u32 * 17 + 5).to_le_bytes();
-    [
-        one[0], one[1], one[2], one[3], two[0], two[1], two[2], two[3],
-    ]
+fn put_word(bytes: &mut [u8], at: usize, word: u32) {
+    let [a, b, c, d] = word.to_le_bytes();
+    (bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]) = (a, b, c, d);
 }
 
+/// Elements of what rank `rank` contributes, as data without gaps.
 pub(super) fn elements(rank: usize, indices: std::ops::Range<usize>) -> Vec<u8> {
-    indices.flat_map(|index| element(rank, index)).collect()
+    let mut all = vec![0; indices.len() * 8];
+    let (rank, mut at) = (rank as u32, 0);
+    while at < all.len() {
+        let index = (indices.start + at / 8) as u32;
+        put_word(&mut all, at, rank * 7919 + index * 31 + 1);
+        put_word(&mut all, at + 4, rank * 104_729 + index * 17 + 5);
+        at += 8;
+    }
+    all
+}
+
+/// So many bytes of this value; `vec!` of anything but zeros is a loop in a debug build.
+pub(super) fn filled(byte: u8, length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    bytes.fill(byte);
+    bytes
 }
 
 /// Memory of `count` elements of one rank.
@@ -159,7 +171,7 @@ impl Memory {
         let datatype = setting.datatype();
         let length = count * datatype.extent() as usize;
         Self {
-            bytes: vec![0xcc; length],
+            bytes: filled(0xcc, length),
             datatype,
         }
     }
@@ -208,7 +220,7 @@ impl Memory {
         let mut data = vec![0; count * 8];
         // SAFETY: the memory holds `count` elements.
         unsafe { self.datatype.pack(self.bytes.as_ptr(), count, 0, &mut data) };
-        let mut other = vec![0xcc; self.bytes.len()];
+        let mut other = filled(0xcc, self.bytes.len());
         // SAFETY: `other` is as long.
         unsafe { self.datatype.unpack(other.as_mut_ptr(), count, 0, &data) };
         assert!(

@@ -9,12 +9,11 @@ use std::sync::Arc;
 use weft_fabric::Region;
 
 use crate::datatype::Datatype;
-use crate::error::{Error, ErrorClass, Result};
+use crate::error::Result;
+use crate::memory;
 
 /// A user's function: `(operand, into, count, datatype)`; see [`Op::user`](super::Op::user).
 pub type UserFunction = dyn Fn(Region, Region, usize, &Arc<Datatype>) + Send + Sync;
-
-static ZEROS: [u8; 4096] = [0; 4096];
 
 /// Elements with their gaps, in memory of our own.
 struct Spread {
@@ -26,17 +25,8 @@ struct Spread {
 impl Spread {
     fn of(data: &Region, count: usize, datatype: &Datatype) -> Result<Self> {
         let (first, length) = datatype.footprint(count)?;
-        let mut memory = Vec::new();
-        memory
-            .try_reserve_exact(length)
-            .map_err(|_| no_memory(length))?;
-        // By blocks: `resize` goes byte by byte in a debug build, where tests spent most of their time here.
-        while memory.len() < length {
-            let part = ZEROS.len().min(length - memory.len());
-            memory.extend_from_slice(&ZEROS[..part]);
-        }
         let mut spread = Self {
-            memory: memory.into(),
+            memory: memory::zeroed(length)?,
             first,
         };
         // SAFETY: nobody writes to the operands of a reduction while it runs, by the promise of their
@@ -93,14 +83,4 @@ pub(super) fn call(
     // returned.
     unsafe { datatype.pack_to(two.address(), count, 0, into) };
     Ok(())
-}
-
-#[cold]
-fn no_memory(length: usize) -> Error {
-    Error::new(
-        ErrorClass::NoMem,
-        format!(
-            "no memory for {length} bytes, which a user's operation on a datatype with gaps needs"
-        ),
-    )
 }

@@ -43,7 +43,17 @@ struct Row {
     #[serde(default)]
     value: String,
     #[serde(default)]
+    words: Vec<String>,
+    #[serde(default)]
     help: String,
+}
+
+/// What a shell may offer for a value.
+enum Offered<'a> {
+    Words(&'a [String]),
+    Files,
+    Folders,
+    Nothing,
 }
 
 #[derive(Deserialize)]
@@ -65,6 +75,18 @@ impl Row {
             1 => format!("-{name}"),
             _ => format!("--{name}"),
         })
+    }
+
+    /// What its value may be, if it takes one.
+    fn offered(&self) -> Option<Offered<'_>> {
+        let value = self.value.trim_matches(['[', ']', '=']);
+        match value {
+            _ if self.takes == 0 => None,
+            _ if !self.words.is_empty() => Some(Offered::Words(&self.words)),
+            "DIR" => Some(Offered::Folders),
+            _ if value.starts_with("FILE") => Some(Offered::Files),
+            _ => Some(Offered::Nothing),
+        }
     }
 }
 
@@ -144,15 +166,46 @@ fn manual(table: &Table) -> String {
     text
 }
 
-/// Completions of bash: the options, and files behind them.
+/// Completions of bash: the options, their values, and programs and files behind them. Of `--name=value` bash makes three words.
 fn bash(table: &Table, name: &str) -> String {
     let words: Vec<String> = table.shown().flat_map(Row::spelled).collect();
-    let function = format!("_weft_{name}");
+    let mut values = String::new();
+    for row in table.shown() {
+        let answer = match row.offered() {
+            None => continue,
+            Some(Offered::Words(words)) => {
+                format!("$(compgen -W '{}' -- \"$word\")", words.join(" "))
+            }
+            Some(Offered::Files) => "$(compgen -f -- \"$word\")".into(),
+            Some(Offered::Folders) => "$(compgen -d -- \"$word\")".into(),
+            Some(Offered::Nothing) => String::new(),
+        };
+        let names = row.names.iter();
+        let names: Vec<String> = names.map(|name| format!("-{name} | --{name}")).collect();
+        let _ = writeln!(
+            values,
+            "    {}) COMPREPLY=({answer}); return ;;",
+            names.join(" | ")
+        );
+    }
+    let words = words.join(" ");
     format!(
-        "{function}() {{\n    local word=${{COMP_WORDS[COMP_CWORD]}}\n    case $word in\n    -*) COMPREPLY=($(compgen -W '{}' -- \
-         \"$word\")) ;;\n    *) COMPREPLY=($(compgen -c -f -- \"$word\")) ;;\n    esac\n}}\ncomplete -o filenames -F {function} \
-         {name}\n",
-        words.join(" ")
+        "_weft_{name}() {{
+    local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD - 1]}}
+    if [ \"$word\" = = ]; then
+        word=
+    elif [ \"$before\" = = ]; then
+        before=${{COMP_WORDS[COMP_CWORD - 2]}}
+    fi
+    case $before in
+{values}    esac
+    case $word in
+    -*) COMPREPLY=($(compgen -W '{words}' -- \"$word\")) ;;
+    *) COMPREPLY=($(compgen -c -f -- \"$word\")) ;;
+    esac
+}}
+complete -o filenames -F _weft_{name} {name}
+"
     )
 }
 
@@ -165,8 +218,14 @@ fn zsh(table: &Table) -> String {
             .replace('\'', "")
             .replace(['[', ']'], "")
             .replace(':', "\\:");
+        let offered = match row.offered() {
+            Some(Offered::Words(words)) => format!("({})", words.join(" ")),
+            Some(Offered::Files) => "_files".into(),
+            Some(Offered::Folders) => "_files -/".into(),
+            Some(Offered::Nothing) | None => " ".into(),
+        };
+        let values = format!(":value:{offered}").repeat(row.takes);
         for name in row.spelled() {
-            let values = ":value:_files".repeat(row.takes);
             let _ = writeln!(text, "  '{name}[{help}]{values}' \\");
         }
     }
@@ -178,12 +237,18 @@ fn fish(table: &Table, command: &str) -> String {
     let mut text = String::new();
     for row in table.shown() {
         let help = row.help.replace('\'', "");
-        let needs = if row.takes > 0 { " -r" } else { "" };
+        let values = match row.offered() {
+            None => String::new(),
+            Some(Offered::Words(words)) => format!(" -x -a '{}'", words.join(" ")),
+            Some(Offered::Files) => " -r -F".into(),
+            Some(Offered::Folders) => " -x -a '(__fish_complete_directories)'".into(),
+            Some(Offered::Nothing) => " -x".into(),
+        };
         for name in &row.names {
             let kind = if name.len() == 1 { "-s" } else { "-l" };
             let _ = writeln!(
                 text,
-                "complete -c {command} {kind} '{name}'{needs} -d '{help}'"
+                "complete -c {command} {kind} '{name}'{values} -d '{help}'"
             );
         }
     }

@@ -112,6 +112,10 @@ struct OptionRow {
     value: String,
     #[serde(default)]
     help: String,
+    /// What the value may be, for completions of shells.
+    #[serde(default)]
+    #[cfg_attr(not(test), expect(dead_code, reason = "a test reads each of them"))]
+    words: Vec<String>,
     /// For the reader of the table only.
     #[serde(rename = "from")]
     _from: String,

@@ -159,3 +159,42 @@ fn pages_and_completions_have_all_options() {
         assert!(read.success(), "{bash}");
     }
 }
+
+/// What bash offers for a line, the last word of which is begun.
+fn offered_by_bash(completions: &Path, words: &[&str]) -> Vec<String> {
+    let script = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _weft_mpiexec; \
+                  for one in \"${COMPREPLY[@]}\"; do echo \"$one\"; done";
+    let said = Command::new("bash")
+        .args(["-c", script])
+        .arg(completions)
+        .arg("mpiexec")
+        .args(words)
+        .output()
+        .expect("bash is there");
+    assert!(said.status.success(), "{said:?}");
+    let said = String::from_utf8(said.stdout).expect("text");
+    let mut offered: Vec<String> = said.lines().map(str::to_owned).collect();
+    // A folder is a file and, to bash, what may be a command: it is shown once.
+    offered.dedup();
+    offered
+}
+
+#[test]
+fn bash_offers_what_a_value_may_be() {
+    let folder = tempfile::tempdir().expect("a folder");
+    lay_out(folder.path()).expect("laid out");
+    let completions = folder
+        .path()
+        .join("share/bash-completion/completions/mpiexec");
+    let offered = |words: &[&str]| offered_by_bash(&completions, words);
+    assert_eq!(offered(&["--encr"]), ["--encrypt"]);
+    assert_eq!(offered(&["--fabric", ""]), ["auto", "tcp", "ofi"]);
+    assert_eq!(offered(&["-on-death", "re"]), ["report", "restart"]);
+    assert_eq!(offered(&["--on-death", "=", "e"]), ["end"]);
+    assert_eq!(offered(&["--on-death", "="]), ["end", "report", "restart"]);
+    assert!(offered(&["-n", ""]).is_empty(), "a number");
+    let shared = folder.path().join("sh");
+    let shared = shared.to_str().expect("text");
+    assert_eq!(offered(&["--wdir", shared]), [format!("{shared}are")]);
+    assert_eq!(offered(&["-n", "2", shared]), [format!("{shared}are")]);
+}

@@ -101,6 +101,24 @@ fn every_spelling_takes_its_values_and_leaves_the_program() {
     }
 }
 
+/// What shells complete is understood.
+#[test]
+fn every_word_that_is_shown_is_a_value() {
+    let mut words = 0;
+    for row in Table::of_this_program().options {
+        for (name, word) in row.names.iter().flat_map(|name| {
+            let words = row.words.iter();
+            words.map(move |word| (name, word))
+        }) {
+            let line = format!("--{name} {word} ./prog");
+            let read = read(&line).unwrap_or_else(|error| panic!("{line}: {error}"));
+            assert!(read.ignored.is_empty(), "{line}");
+            words += 1;
+        }
+    }
+    assert!(words > 20, "{words}");
+}
+
 /// As they stand in scripts and in other people's build systems.
 #[test]
 fn lines_from_the_wild_are_understood() {

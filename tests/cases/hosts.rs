@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use network::Network;
+use weft_sys::process;
 use weft_tests::{
     PROGRAMS, build, check_sessions_beside, installation, passes, processes_of, root, run, scratch,
 };
@@ -445,6 +446,58 @@ fn who_dies_with_whom_on_two_hosts() {
             );
         }
     }
+}
+
+/// Processes of this host that are ours and no ranks.
+fn launchers_on(host: &str) -> Vec<u32> {
+    let all = Command::new("ip").args(["netns", "pids", host]).output();
+    let all = String::from_utf8(all.expect("ip").stdout).expect("numbers");
+    let is_launcher = |id: &u32| {
+        let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
+        name.is_ok_and(|name| name.starts_with("weft"))
+    };
+    let ids = all.lines().filter_map(|line| line.trim().parse().ok());
+    ids.filter(is_launcher).collect()
+}
+
+/// Ranks of the other host lose a rank before their launcher hears that the job is ended: the user has ended it, and is told of no loss.
+#[test]
+fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
+    let launcher = installation().join("bin/mpiexec");
+    let Some(network) = Network::new(2) else {
+        return;
+    };
+    let program = build("tests/programs/barriers.c", &["-pthread"]);
+    let mut start = network.on(0, &launcher.to_string_lossy());
+    start.arg("--timeout=30").args(network.everywhere(1));
+    let mut head = start
+        .arg(&program)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut line = String::new();
+    let out = head.stdout.take().expect("piped");
+    let heard = BufReader::new(out).read_line(&mut line);
+    assert_eq!((heard.expect("reads"), &*line), (6, "ready\n"));
+    let others = launchers_on(&network.hosts[1]);
+    assert!(!others.is_empty());
+    let signal_others = |number| {
+        for id in &others {
+            let _ = process::signal(*id, number);
+        }
+    };
+    signal_others(process::SIGSTOP);
+    process::signal(head.id(), process::SIGTERM).expect("it runs");
+    // Until the rank there has lost the other one, for sure.
+    std::thread::sleep(Duration::from_millis(200));
+    signal_others(process::SIGCONT);
+    let ended = head.wait_with_output().expect("ends");
+    let err = String::from_utf8_lossy(&ended.stderr);
+    assert!(
+        !err.contains("MPI error") && err.contains("signal 15"),
+        "{err}"
+    );
 }
 
 #[test]

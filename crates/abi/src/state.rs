@@ -16,6 +16,7 @@ mod predefined;
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::ThreadId;
+use std::time::Duration;
 
 use weft_atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use weft_launch::bootstrap::{self, Launcher};
@@ -349,10 +350,15 @@ pub fn finalise() {
     PHASE.store(Phase::Finished as u8, Ordering::Release);
 }
 
-/// Another process is lost, without which this one cannot go on.
+/// How long a process that cannot go on without another one leaves the word to its launcher.
+const VERDICT: Duration = Duration::from_secs(1);
+
+/// Another process is lost, without which this one cannot go on. The launcher mostly knows why, says so and ends this process, but on another
+/// host the end of a connection may be known before.
 pub fn bereaved() {
     if let Some(runtime) = runtime() {
         runtime.launcher.bereaved();
+        std::thread::sleep(VERDICT);
     }
 }
 

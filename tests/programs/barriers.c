@@ -1,0 +1,17 @@
+/* Ranks that meet again and again until somebody ends them; rank 0 says that it has begun. */
+#include <mpi.h>
+#include <stdio.h>
+
+int main(int argc, char **argv)
+{
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!rank) {
+        puts("ready");
+        fflush(stdout);
+    }
+    for (;;)
+        MPI_Barrier(MPI_COMM_WORLD);
+}

@@ -125,19 +125,24 @@ fn spawning_under_hydra_over_tcp_is_refused() {
     }
 }
 
+/// The processes that run on a host of a network.
+fn processes_on(host: &str) -> Vec<u32> {
+    let all = Command::new("ip").args(["netns", "pids", host]).output();
+    let all = String::from_utf8(all.expect("ip").stdout).expect("numbers");
+    let numbers = all.lines().map(|line| line.trim().parse());
+    numbers.collect::<Result<_, _>>().expect("numbers")
+}
+
 /// Waits until nothing runs on any host of a network, and says what does if that takes long.
 fn nothing_is_left_on(network: &Network, of: &str) {
     let begun = Instant::now();
     loop {
-        let on = |host: &String| {
-            let left = Command::new("ip").args(["netns", "pids", host]).output();
-            String::from_utf8_lossy(&left.expect("ip").stdout).into_owned()
-        };
-        let left: String = network.hosts.iter().map(on).collect();
+        let hosts = network.hosts.iter();
+        let left: Vec<u32> = hosts.flat_map(|host| processes_on(host)).collect();
         if left.is_empty() {
             return;
         }
-        assert!(begun.elapsed() < Duration::from_secs(20), "{of}: {left}");
+        assert!(begun.elapsed() < Duration::from_secs(20), "{of}: {left:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -437,27 +442,10 @@ fn who_dies_with_whom_on_two_hosts() {
         let goes_on = ended.out.contains("spawn_deaths: ok with 2 ranks");
         assert_eq!(goes_on, said.contains("goes on"), "{what}: {ended:?}");
         for host in &network.hosts {
-            let left = Command::new("ip").args(["netns", "pids", host]).output();
-            let left = left.expect("ip").stdout;
-            assert!(
-                left.is_empty(),
-                "{what}: {}",
-                String::from_utf8_lossy(&left)
-            );
+            let left = processes_on(host);
+            assert!(left.is_empty(), "{what}: {left:?}");
         }
     }
-}
-
-/// Processes of this host that are ours and no ranks.
-fn launchers_on(host: &str) -> Vec<u32> {
-    let all = Command::new("ip").args(["netns", "pids", host]).output();
-    let all = String::from_utf8(all.expect("ip").stdout).expect("numbers");
-    let is_launcher = |id: &u32| {
-        let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
-        name.is_ok_and(|name| name.starts_with("weft"))
-    };
-    let ids = all.lines().filter_map(|line| line.trim().parse().ok());
-    ids.filter(is_launcher).collect()
 }
 
 /// Ranks of the other host lose a rank before their launcher hears that the job is ended: the user has ended it, and is told of no loss.
@@ -480,8 +468,12 @@ fn who_is_lost_in_a_job_that_was_ended_is_no_error() {
     let out = head.stdout.take().expect("piped");
     let heard = BufReader::new(out).read_line(&mut line);
     assert_eq!((heard.expect("reads"), &*line), (6, "ready\n"));
-    let others = launchers_on(&network.hosts[1]);
-    assert!(!others.is_empty());
+    let mut others = processes_on(&network.hosts[1]);
+    others.retain(|id| {
+        let name = std::fs::read_to_string(format!("/proc/{id}/comm"));
+        name.is_ok_and(|name| name.starts_with("weft"))
+    });
+    assert!(!others.is_empty(), "the launcher of the other host");
     let signal_others = |number| {
         for id in &others {
             let _ = process::signal(*id, number);

@@ -51,6 +51,7 @@ struct Row {
 /// What a shell may offer for a value.
 enum Offered<'a> {
     Words(&'a [String]),
+    Commands,
     Files,
     Folders,
     Nothing,
@@ -84,6 +85,7 @@ impl Row {
             _ if self.takes == 0 => None,
             _ if !self.words.is_empty() => Some(Offered::Words(&self.words)),
             "DIR" => Some(Offered::Folders),
+            "COMMAND" => Some(Offered::Commands),
             _ if value.starts_with("FILE") => Some(Offered::Files),
             _ => Some(Offered::Nothing),
         }
@@ -176,6 +178,7 @@ fn bash(table: &Table, name: &str) -> String {
             Some(Offered::Words(words)) => {
                 format!("$(compgen -W '{}' -- \"$word\")", words.join(" "))
             }
+            Some(Offered::Commands) => "$(compgen -c -f -- \"$word\")".into(),
             Some(Offered::Files) => "$(compgen -f -- \"$word\")".into(),
             Some(Offered::Folders) => "$(compgen -d -- \"$word\")".into(),
             Some(Offered::Nothing) => String::new(),
@@ -220,6 +223,7 @@ fn zsh(table: &Table) -> String {
             .replace(':', "\\:");
         let offered = match row.offered() {
             Some(Offered::Words(words)) => format!("({})", words.join(" ")),
+            Some(Offered::Commands) => "_command_names -e".into(),
             Some(Offered::Files) => "_files".into(),
             Some(Offered::Folders) => "_files -/".into(),
             Some(Offered::Nothing) | None => " ".into(),
@@ -240,6 +244,7 @@ fn fish(table: &Table, command: &str) -> String {
         let values = match row.offered() {
             None => String::new(),
             Some(Offered::Words(words)) => format!(" -x -a '{}'", words.join(" ")),
+            Some(Offered::Commands) => " -x -a '(__fish_complete_command)'".into(),
             Some(Offered::Files) => " -r -F".into(),
             Some(Offered::Folders) => " -x -a '(__fish_complete_directories)'".into(),
             Some(Offered::Nothing) => " -x".into(),

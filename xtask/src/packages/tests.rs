@@ -193,6 +193,8 @@ fn bash_offers_what_a_value_may_be() {
     assert_eq!(offered(&["--on-death", "=", "e"]), ["end"]);
     assert_eq!(offered(&["--on-death", "="]), ["end", "report", "restart"]);
     assert!(offered(&["-n", ""]).is_empty(), "a number");
+    let commands = offered(&["--launch-command", "bas"]);
+    assert!(commands.contains(&"bash".to_owned()), "{commands:?}");
     let shared = folder.path().join("sh");
     let shared = shared.to_str().expect("text");
     assert_eq!(offered(&["--wdir", shared]), [format!("{shared}are")]);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weft_fabric::Region;
 
+use super::tests::filled;
 use crate::buffer::{region_of, shared};
 use crate::schedule::{Schedule, Span, Step};
 
@@ -44,8 +45,7 @@ pub(super) fn run(schedules: Vec<Schedule>, dice: &mut Dice) -> Result<(), Strin
     let mut ranks: Vec<Rank> = schedules
         .into_iter()
         .map(|schedule| {
-            let mut scratch = vec![0; schedule.scratch_bytes];
-            scratch.fill(0xa5);
+            let mut scratch = filled(0xa5, schedule.scratch_bytes);
             Rank {
                 memory: region_of(&mut scratch),
                 _scratch: scratch,

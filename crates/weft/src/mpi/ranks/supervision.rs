@@ -8,6 +8,7 @@
 //! A rank answers for all threads of the process but the first ones of the other ranks, which answer for themselves. So other threads of
 //! the program, and of other tests, have the watch wait as long as they run.
 
+use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
@@ -25,9 +26,22 @@ use super::super::state::RankState;
 
 /// The name of the thread that watches, by which it is known not to be one of the program's.
 const THREAD: &str = "weft-watch";
-/// The variable that says what becomes of a job in a deadlock, and its word for not looking.
+/// The variable that says what becomes of a job in a deadlock, by the words of `mpiexec --on-deadlock` that are possible here.
 const VARIABLE: &str = "WEFT_ON_DEADLOCK";
-const IGNORE: &str = "ignore";
+
+/// Whether deadlocks are to be looked for, by the variable.
+///
+/// # Panics
+/// If it says something else.
+fn is_wanted(said: Option<&OsStr>) -> bool {
+    match said.map(OsStr::to_string_lossy).as_deref() {
+        None | Some("end") => true,
+        Some("ignore") => false,
+        Some(other) => panic!(
+            "{VARIABLE} is '{other}'; end (default) and ignore are possible among ranks that are threads"
+        ),
+    }
+}
 
 /// A rank, as it is seen from outside.
 #[derive(Clone, Copy)]
@@ -64,8 +78,8 @@ impl Supervision {
             watch: endpoints.first().map(Local::watch),
             caller: process::thread_id(),
         });
-        let ignored = std::env::var_os(VARIABLE).is_some_and(|word| word == IGNORE);
-        let watch = supervision.watch.clone().filter(|_| !ignored);
+        let wanted = is_wanted(std::env::var_os(VARIABLE).as_deref());
+        let watch = supervision.watch.clone().filter(|_| wanted);
         let shared = Arc::clone(&supervision);
         let thread = watch.and_then(|watch| {
             spawn_without_signals(THREAD, move || shared.watch(watch, &heard)).ok()
@@ -197,5 +211,22 @@ impl WatchedRanks for Watched<'_> {
 
     fn inquire(&mut self, full: bool) -> u32 {
         self.watch.inquire(full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_variable_says_is_done_or_refused() {
+        assert!(is_wanted(None) && is_wanted(Some(OsStr::new("end"))));
+        assert!(!is_wanted(Some(OsStr::new("ignore"))));
+        let misspelt = std::panic::catch_unwind(|| is_wanted(Some(OsStr::new("ingore"))));
+        let text = misspelt.unwrap_err().downcast::<String>().unwrap();
+        assert!(
+            text.contains("'ingore'; end (default) and ignore"),
+            "{text}"
+        );
     }
 }

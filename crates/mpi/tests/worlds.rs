@@ -10,7 +10,7 @@ use weft_fabric::{Fabric, Peer};
 use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;
 use weft_fabric_sim::{Config, Fault, World};
-use weft_mpi::comm::Port;
+use weft_mpi::comm::{AwaitedWorld, Port};
 use weft_mpi::{Comm, ErrorClass, Group, Process, Source, TagPattern, Target};
 
 /// Peers of the first world; those behind them are the second one.
@@ -193,6 +193,58 @@ fn an_error_of_the_root_is_that_of_all() {
         assert_eq!(class(made), expected);
         ring(&world);
     });
+}
+
+/// Of a world that was started, the one who calls for all dies between its call and the answer: the spawn has failed, as if it had not
+/// called.
+#[test]
+fn a_world_whose_caller_dies_before_it_is_answered_is_not_started() {
+    const CALLS: Peer = Peer(ALL - 1);
+    let at = Duration::from_millis(1);
+    for (seed, reason) in [(0, None), (1, Some("the launcher knows why"))] {
+        let mut config = Config::new(ALL as usize, seed);
+        config.detection = Duration::ZERO;
+        let world = World::new(config.with(Fault::Death { peer: CALLS, at }));
+        let outcome = world.run(|endpoint| {
+            let handle = endpoint.handle();
+            to_the_end(Box::new(endpoint), &|process: Arc<Process>| {
+                let world = process.world();
+                if process.me().0 >= FIRST {
+                    if process.me() == CALLS {
+                        _ = world.connect_to(0, Some(Ok(PORT)));
+                    }
+                    return;
+                }
+                let missing = || reason.map(str::to_owned);
+                let root = PORT.owner.0;
+                let asked = (process.me() == PORT.owner).then(|| {
+                    handle.spend(at * 2);
+                    let (port, number) = (PORT, 1);
+                    let missing = &missing;
+                    (
+                        Ok(AwaitedWorld {
+                            port,
+                            number,
+                            missing,
+                        }),
+                        vec![0],
+                    )
+                });
+                let at_root = asked.is_some();
+                let (_, made) = world.spawned(root, asked).unwrap();
+                let error = made.unwrap_err();
+                assert_eq!(error.class(), ErrorClass::Spawn, "{error}");
+                if at_root {
+                    let told = reason.unwrap_or("is lost");
+                    assert!(error.text().contains(told), "{error}");
+                }
+                ring(&world);
+            });
+        });
+        if let Err(failure) = outcome {
+            panic!("{reason:?}: {failure}");
+        }
+    }
 }
 
 #[test]

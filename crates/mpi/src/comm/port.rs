@@ -53,6 +53,20 @@ pub struct AwaitedWorld<'a> {
     pub missing: &'a dyn Fn() -> Option<String>,
 }
 
+impl AwaitedWorld<'_> {
+    /// What it means that the one who has called for that world cannot be answered: if it is lost, the world is not there, as if it
+    /// had not called.
+    fn lost_in_the_middle(&self, error: Error) -> Error {
+        match error.class() {
+            ErrorClass::ProcFailed => {
+                let reason = (self.missing)().unwrap_or_else(|| error.text().to_owned());
+                Error::new(ErrorClass::Spawn, format!("{SPAWN}: {reason}"))
+            }
+            _ => error,
+        }
+    }
+}
+
 impl std::fmt::Debug for AwaitedWorld<'_> {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "AwaitedWorld({} at {:?})", self.number, self.port)
@@ -208,8 +222,10 @@ impl Comm {
             .collect();
         if started {
             let met = awaited.map(|awaited| {
-                let call = self.process().call_of_world(&awaited?)?;
+                let world = awaited?;
+                let call = self.process().call_of_world(&world)?;
                 self.accept_call(call)
+                    .map_err(|error| world.lost_in_the_middle(error))
             });
             let made = self.join_group(SPAWN, ErrorClass::Spawn, root, met, true);
             return Ok((numbers, made));

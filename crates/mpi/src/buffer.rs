@@ -433,7 +433,6 @@ impl TypedBuffer {
 }
 
 /// Whether elements, their gaps included, lie where memory can be.
-#[cold]
 fn check_reach(address: *mut u8, count: usize, datatype: &Datatype) -> Result<()> {
     datatype.bytes(count)?;
     let (lower, length) = datatype.footprint(count)?;

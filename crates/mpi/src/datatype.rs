@@ -203,11 +203,17 @@ impl Datatype {
         let Some((lower, upper)) = self.bounds.data.filter(|_| count > 0) else {
             return Ok((0, 0));
         };
-        let last = (count as i128 - 1) * self.extent as i128;
-        let (lower, upper) = (lower.min(lower + last), upper.max(upper + last));
-        match (isize::try_from(lower), isize::try_from(upper - lower)) {
-            (Ok(lower), Ok(length)) => Ok((lower, length.cast_unsigned())),
-            _ => Err(too_many(count, self.size)),
+        // Those of one element can be addressed: see `Bounds::checked`.
+        let (lower, length) = (lower as isize, (upper - lower) as usize);
+        let of_many = || {
+            let last = self.extent.checked_mul(isize::try_from(count - 1).ok()?)?;
+            let length = length.checked_add(last.unsigned_abs())?;
+            let fits = isize::try_from(length).is_ok();
+            Some((lower.checked_add(last.min(0))?, length)).filter(|_| fits)
+        };
+        match count {
+            1 => Ok((lower, length)),
+            _ => of_many().ok_or_else(|| too_many(count, self.size)),
         }
     }
 

@@ -189,6 +189,9 @@ impl Times<'_> {
     pub fn walk(&self, spot: Spot, from: usize, length: usize, visit: &mut impl Visit) {
         let bytes = self.body.bytes;
         let all = self.turns();
+        if from == 0 && length == bytes.wrapping_mul(self.count) {
+            return self.whole(spot, visit);
+        }
         // Of element `index`, whose data from byte `skip` on go to `position`.
         let at = |index: usize, position: usize| Spot {
             offset: spot.turn(index, all).offset,
@@ -236,6 +239,9 @@ impl Times<'_> {
                 self.body.walk(spot.turn(index, turns), 0, bytes, visit);
             }
             return;
+        }
+        if count == 1 {
+            return self.body.whole(spot, turns, visit);
         }
         let together = match &self.body.shape {
             Shape::Block => count,
@@ -423,10 +429,8 @@ impl Node {
 
 impl Times<'_> {
     /// Visits all of it, for each turn of a loop around it.
+    #[inline]
     fn whole_nested(&self, spot: Spot, around: Loop, visit: &mut impl Visit) {
-        if around.count == 1 {
-            return self.whole(spot, visit);
-        }
         let own = self.turns();
         if matches!(self.body.shape, Shape::Block) {
             let (inner, outer) = if own.count >= SHORT || own.count >= around.count {
@@ -440,6 +444,8 @@ impl Times<'_> {
                 inner,
                 outer,
             });
+        } else if around.count == 1 {
+            self.whole(spot, visit);
         } else if own.count >= around.count {
             for index in 0..around.count {
                 self.whole(spot.turn(index, around), visit);

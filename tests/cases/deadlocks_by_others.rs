@@ -192,7 +192,12 @@ fn on_two_hosts_by_prterun(check: impl Fn(&(dyn Fn(u32) -> Command + Sync))) {
 #[test]
 fn they_are_proven_under_prterun_on_two_hosts() {
     on_two_hosts_by_prterun(|launch| {
-        check_groups("tests/wrong", wrong_in_short(), &of_pairs_over_hosts, launch);
+        check_groups(
+            "tests/wrong",
+            wrong_in_short(),
+            &of_pairs_over_hosts,
+            launch,
+        );
     });
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
+use weft_tests::sanitizer::Sanitizer;
 use weft_tests::{build, installation, seeds};
 
 use crate::Playing;
@@ -70,10 +71,15 @@ fn attack(job: &Running, random: &mut StdRng, kills: usize) -> Vec<u32> {
 fn play(seed: u64, kills: usize, options: &[&str]) {
     let program = build("tests/attacks/traffic.c", &[]);
     let mut random = StdRng::seed_from_u64(seed);
-    let rounds = random.random_range(200..1500).to_string();
+    let rounds = random.random_range(200..1500);
+    // Watched ranks take ten times as long, most of which would be behind the last signal.
+    let rounds = match Sanitizer::of_this_run() {
+        Some(_) => rounds / 8,
+        None => rounds,
+    };
     let mut command = Command::new(installation().join("bin/mpiexec"));
     command.args(["-n", &RANKS.to_string()]).args(options);
-    command.arg(program).arg(rounds);
+    command.arg(program).arg(rounds.to_string());
     // At its end the address sanitizer looks for leaks, as a debugger does from a process of its own: a SIGCONT that comes while it stops the rank
     // takes its SIGSTOP away, and it waits for ever (ptrace(2), BUGS). Leaks are for the other programs.
     let watched = std::env::var("ASAN_OPTIONS").unwrap_or_default();

@@ -230,39 +230,55 @@ static int take_peer(struct choice *c, int place, int may_wait) {
     return may_wait && (value == 0 || value == MPI_ANY_SOURCE) ? MPI_PROC_NULL : value;
 }
 
-/* Memory that is as long as `bytes`, of the same `width` bytes again and again; shared by all processes. */
-#define CHUNK ((size_t)12 << 20)
-static void *repeated(const void *element, size_t width, size_t bytes) {
-    int file = memfd_create("repeated", MFD_CLOEXEC);
-    if (file < 0 || ftruncate(file, CHUNK) != 0) exit(3);
-    char *start = mmap(NULL, bytes + CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+/* Memory that is the same `chunk` bytes of a file again and again, as long as `bytes`; shared by all processes. */
+static void *repeated(int file, size_t chunk, size_t bytes) {
+    char *start = mmap(NULL, bytes + chunk, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (start == MAP_FAILED) exit(3);
-    for (size_t at = 0; at < bytes; at += CHUNK)
-        if (mmap(start + at, CHUNK, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
+    for (size_t at = 0; at < bytes; at += chunk)
+        if (mmap(start + at, chunk, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED)
             exit(3);
-    if (element)
-        for (size_t at = 0; at < CHUNK; at += width) memcpy(start + at, element, width);
-    close(file);
     return start;
 }
 
-#define LONGEST ((size_t)INT_MAX)
+/* A file of so many bytes, in memory. */
+static int file_of(size_t bytes) {
+    int file = memfd_create("repeated", MFD_CLOEXEC);
+    if (file < 0 || ftruncate(file, bytes) != 0) exit(3);
+    return file;
+}
 
-/* Lists that are made once, by their element. */
-static void *list_of(const void *element, size_t width) {
-    static struct {
-        char element[16];
-        size_t width;
-        void *list;
-    } known[256];
+#define LONGEST ((size_t)INT_MAX)
+#define CHUNK ((size_t)12 << 20)
+
+/* Lists by their element. What is in one is written once; where it lies is where a process has first asked for it: to start a
+ * process with the pieces of all of them, and to end it, takes longer than the calls of most functions. */
+struct list {
+    char element[16];
+    size_t width;
+    int file;
+    void *start;
+};
+
+static struct list *known(const void *element, size_t width) {
+    static struct list lists[256];
     static int number;
     for (int i = 0; i < number; i++)
-        if (known[i].width == width && !memcmp(known[i].element, element, width)) return known[i].list;
-    if (number == NUMBER_OF(known)) exit(4);
-    memcpy(known[number].element, element, width);
-    known[number].width = width;
-    known[number].list = repeated(element, width, LONGEST * width);
-    return known[number++].list;
+        if (lists[i].width == width && !memcmp(lists[i].element, element, width)) return &lists[i];
+    if (number == NUMBER_OF(lists)) exit(4);
+    struct list *list = &lists[number++];
+    memcpy(list->element, element, width);
+    list->width = width;
+    list->file = file_of(CHUNK);
+    char *once = repeated(list->file, CHUNK, CHUNK);
+    for (size_t at = 0; at < CHUNK; at += width) memcpy(once + at, element, width);
+    munmap(once, 2 * CHUNK);
+    return list;
+}
+
+static void *list_of(const void *element, size_t width) {
+    struct list *list = known(element, width);
+    if (!list->start) list->start = repeated(list->file, CHUNK, LONGEST * width);
+    return list->start;
 }
 
 static const int listed_ints[] = {0, -1, 1, INT_MAX, INT_MIN};
@@ -278,12 +294,14 @@ static const int ranges[][3] = {{0, 0, 1},
 /* Memory that results go to, and that every buffer lies in: 0 at first. It reaches as far in front as the
  * least `int` displacement leads, and as far behind as the largest. */
 static char *area;
+/* What it repeats is larger than in a list, as nothing is written to it here. */
+#define AREA (8 * CHUNK)
 
 /* Before the processes part: what most of them need. */
 static void make_memory(void) {
-    area = (char *)repeated(NULL, 0, LONGEST * 16) + LONGEST / CHUNK * CHUNK * 5;
-    for (int i = 0; i < NUMBER_OF(listed_ints); i++) list_of(&listed_ints[i], sizeof(int));
-    for (int i = 0; i < NUMBER_OF(listed_wides); i++) list_of(&listed_wides[i], sizeof(int64_t));
+    area = (char *)repeated(file_of(AREA), AREA, LONGEST * 16) + LONGEST / CHUNK * CHUNK * 5;
+    for (int i = 0; i < NUMBER_OF(listed_ints); i++) known(&listed_ints[i], sizeof(int));
+    for (int i = 0; i < NUMBER_OF(listed_wides); i++) known(&listed_wides[i], sizeof(int64_t));
 }
 
 static void *take_ints(struct choice *c, int place, int ordinary) {

@@ -82,10 +82,14 @@ pub fn expect_counted(ended: &Ended, source: &str, calls: [(&str, u32); 2]) {
 /// If it says nothing of libfabric.
 #[must_use]
 pub fn has_libfabric() -> bool {
-    let info = run(tool("weft").arg("info"), Duration::from_secs(30));
-    let line = info.out.lines().find(|line| line.contains("fabric ofi"));
-    let line = line.expect("weft info says what is there of libfabric");
-    line.contains("providers")
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    let look = || {
+        let info = run(tool("weft").arg("info"), Duration::from_secs(30));
+        let line = info.out.lines().find(|line| line.contains("fabric ofi"));
+        let line = line.expect("weft info says what is there of libfabric");
+        line.contains("providers")
+    };
+    *FOUND.get_or_init(look)
 }
 
 /// Builds a C program, and answers where it is; once, for another test may be running it. `source` is

@@ -64,6 +64,12 @@ impl Sanitizer {
     }
 }
 
+/// Whether it is races between the threads of a process that are looked for.
+#[must_use]
+pub fn looks_for_races() -> bool {
+    Sanitizer::of_this_run().is_some_and(|watched| watched.name == "thread")
+}
+
 /// Which of these cases of a program are run: all; but where races between the threads of a process are looked for, and the program
 /// starts no thread, the last one alone. Only threads of the library can race there, and these are the same ones in all cases.
 ///
@@ -71,8 +77,7 @@ impl Sanitizer {
 /// If there is no such program.
 #[must_use]
 pub fn telling<'a, Case>(source: &Path, cases: &'a [Case]) -> &'a [Case] {
-    let looks_for_races = Sanitizer::of_this_run().is_some_and(|watched| watched.name == "thread");
-    if !looks_for_races || starts_threads(source) {
+    if !looks_for_races() || starts_threads(source) {
         return cases;
     }
     &cases[cases.len().saturating_sub(1)..]

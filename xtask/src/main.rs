@@ -1,5 +1,6 @@
 //! Chores of the project: `cargo xtask <chore>`. One file for each.
 
+mod ciphers;
 mod codegen;
 mod components;
 mod dist;
@@ -7,6 +8,7 @@ mod fuzz;
 mod instructions;
 mod layers;
 mod links;
+mod miri;
 mod models;
 mod mpi4py;
 mod nightly;
@@ -44,6 +46,8 @@ enum Chore {
     Layers,
     /// Checks that the links of the pages, and the source files that they name, are there.
     Links,
+    /// Runs tests under Miri.
+    Miri(miri::Arguments),
     /// Checks the models of protocols with Spin, and that each finds the mistake it is there for.
     Models,
     /// Builds mpi4py with mpicc and runs its tests under mpiexec.
@@ -69,6 +73,7 @@ fn main() -> std::process::ExitCode {
         Chore::Instructions(arguments) => instructions::run(&arguments),
         Chore::Layers => layers::check(),
         Chore::Links => links::check(),
+        Chore::Miri(arguments) => miri::run(&arguments),
         Chore::Models => models::check(),
         Chore::Mpi4py(arguments) => mpi4py::run(&arguments),
         Chore::Peers(arguments) => peers::run(&arguments),

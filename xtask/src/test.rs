@@ -171,7 +171,7 @@ const STEPS: &[Step] = &[
         possible: nightly::with_miri,
         ..Step::new(
             "miri, datatypes",
-            "nice cargo +nightly miri test -p weft-mpi --lib -- datatype::tests::any datatype::tests::pieces",
+            "nice cargo xtask miri -p weft-mpi --lib -- datatype::tests::any datatype::tests::pieces",
         )
     },
     Step {

@@ -213,7 +213,7 @@ fn play(ranks: usize, seed: u64, shares_memory: bool, flavor: Flavor) {
 
 #[test]
 fn whoever_wants_a_lock_gets_it() {
-    let usual = if cfg!(miri) { 1 } else { 1000 };
+    let usual = if cfg!(miri) { 1 } else { 400 };
     let seeds = std::env::var("WEFT_SEEDS").ok();
     let seeds = seeds.and_then(|number| number.parse().ok());
     for seed in 0..seeds.unwrap_or(usual) {

@@ -114,7 +114,7 @@ pub fn random_programs<R: Fn(Arc<Process>) + Send + Sync + 'static>(
     let wanted = std::env::var("WEFT_FABRIC").ok();
     let first = number("WEFT_FIRST_SEED").unwrap_or(0);
     let time = number("WEFT_SECONDS").map(Duration::from_secs);
-    let seeds = number("WEFT_SEEDS").unwrap_or(2);
+    let seeds = number("WEFT_SEEDS").unwrap_or(1);
     let mut played = 0;
     for through in ALL {
         if wanted.as_ref().is_some_and(|name| name != through.name()) {

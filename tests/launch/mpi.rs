@@ -28,9 +28,20 @@ fn items_are_sorted_by_their_samples() {
 /// All of the heat is there still, but for what has left at the ends of the rod.
 #[test]
 fn heat_is_exchanged_by_tasks() {
-    let ended = Job::new(["-n", "3", &example("async_halo")]).run();
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
-    assert_eq!(ended.out.trim(), "1000.000 after 500 steps", "{ended:?}");
+    for ranks in ["1", "3", "4"] {
+        let ended = Job::new(["-n", ranks, &example("async_halo")]).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.out.trim(), "1000.000 after 500 steps", "{ended:?}");
+    }
+}
+
+/// Nobody would come to meet those who wait for them.
+#[test]
+fn at_least_one_process_is_started() {
+    let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let said = "Error: Spawn: no process of a program was to be started; start at least one of each";
+    assert!(ended.err.contains(said), "{ended:?}");
 }
 
 #[test]

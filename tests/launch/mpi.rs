@@ -41,7 +41,7 @@ fn at_least_one_process_is_started() {
     let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     let said = "Error: Spawn: no process of a program was to be started; start at least one of each";
-    assert!(ended.err.contains(said), "{ended:?}");
+    assert!(ended.error.contains(said), "{ended:?}");
 }
 
 #[test]

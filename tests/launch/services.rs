@@ -91,7 +91,7 @@ fn a_server_that_panics_is_started_anew_for_its_only_client() {
     let ended = Job::new(["--on-death=restart", "-n", "2", &rank(), "serve", &first]).run();
     assert_eq!(ended.code(), Some(0), "{ended:?}");
     let told = "weft: rank 0 exited with code 101; started anew as process ";
-    assert!(ended.err.contains(told), "{ended:?}");
+    assert!(ended.error.contains(told), "{ended:?}");
     assert_eq!(ended.out.trim(), "asked anew", "{ended:?}");
 }
 
@@ -105,6 +105,6 @@ fn a_node_that_panics_has_failed_before_its_end() {
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(101), "{ended:?}");
         let last = "weft: rank 0 failed first: exited with code 101 before MPI_Finalize; 1 other rank was ended";
-        assert!(ended.err.contains(last), "{ended:?}");
+        assert!(ended.error.contains(last), "{ended:?}");
     }
 }

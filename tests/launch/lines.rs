@@ -127,6 +127,18 @@ fn help_and_version_are_there() {
         assert_eq!(ended.code(), Some(0));
         assert!(ended.out.contains(said), "{ended:?}");
     }
+    // As asked for by words, and as the scripts of a package for pip ask.
+    for (words, said) in [
+        (&["help"][..], "Usage: weft <COMMAND>"),
+        (&["help", "ps"], "Usage: weft ps"),
+        (&["help", "run"], "Usage: weft run "),
+        (&["mpirun", "--help"], "Usage: mpirun "),
+        (&["mpiexec", "--version"], "mpiexec (Weft) "),
+    ] {
+        let output = Command::new(weft()).args(words).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(said), "{text}");
+    }
     let output = Command::new(weft()).arg("info").output().expect("runs");
     let text = String::from_utf8_lossy(&output.stdout);
     for name in [

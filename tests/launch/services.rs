@@ -101,7 +101,8 @@ fn a_node_that_panics_has_failed_before_its_end() {
     for fabric in [&[][..], &["--fabric", "tcp"]] {
         let folder = tempfile::tempdir().expect("a folder");
         let first = folder.path().join("first").display().to_string();
-        let words = [fabric, &["-n", "2", &rank(), "serve", &first]].concat();
+        let program = rank();
+        let words = [fabric, &["-n", "2", &program, "serve", &first]].concat();
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(101), "{ended:?}");
         let last = "weft: rank 0 failed first: exited with code 101 before MPI_Finalize; 1 other rank was ended";

@@ -72,7 +72,9 @@ fn main() -> ExitCode {
     let mut words = all.clone().into_iter();
     // The options of these are not those of this command: handed on before anybody else reads them.
     match words.next().as_deref().and_then(OsStr::to_str) {
-        Some("run" | "mpiexec" | "mpirun") => weft_launch::command::main("weft run", words),
+        Some("run") => weft_launch::command::main("weft run", words),
+        // As the scripts of a package for pip call it, which cannot have links.
+        Some(name @ ("mpiexec" | "mpirun")) => weft_launch::command::main(name, words),
         Some("join") => weft_launch::hosts::join::main(words),
         // By which a job reaches another host: see `weft_launch::hosts`.
         Some("agent") => weft_launch::hosts::join::agent(),

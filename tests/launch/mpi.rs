@@ -40,7 +40,8 @@ fn heat_is_exchanged_by_tasks() {
 fn at_least_one_process_is_started() {
     let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
     assert_eq!(ended.code(), Some(1), "{ended:?}");
-    let said = "Error: Spawn: no process of a program was to be started; start at least one of each";
+    let said =
+        "Error: Spawn: no process of a program was to be started; start at least one of each";
     assert!(ended.error.contains(said), "{ended:?}");
 }
 

@@ -168,7 +168,10 @@ impl Segment {
     /// spares.
     pub fn may_return(&self, rank: u32) -> bool {
         // SYNC slot.fate.
-        let fate = self.identity(self.slot_of(rank)).fate.load(Ordering::Acquire);
+        let fate = self
+            .identity(self.slot_of(rank))
+            .fate
+            .load(Ordering::Acquire);
         let failed = fate & LEFT == 0 && fate & !ENDED != 0;
         fate & ENDED == 0 || (failed && self.free_spare().is_some())
     }

@@ -43,6 +43,15 @@ fn at_least_one_process_is_started() {
     let said =
         "Error: Spawn: no process of a program was to be started; start at least one of each";
     assert!(ended.error.contains(said), "{ended:?}");
+    // Only who has started a program alone knows how it has ended.
+    let mut alone = std::process::Command::new(example("workers"));
+    alone.arg("0");
+    let command = weft();
+    alone.env("PATH", command.parent().expect("a folder"));
+    let ended = Job::of(alone).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let last = "weft: rank 0 failed first: ended after MPI_Init, but without MPI_Finalize";
+    assert_eq!(ended.last(), last, "{ended:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Programs of MPI in Rust, as processes: the examples, alone, on one host and on two.
 
-use crate::harness::{Job, example, weft};
+use crate::harness::{Job, example, rank, weft};
 use crate::network::Network;
 
 #[test]
@@ -52,6 +52,20 @@ fn at_least_one_process_is_started() {
     assert_eq!(ended.code(), Some(1), "{ended:?}");
     let last = "weft: rank 0 failed first: ended after MPI_Init, but without MPI_Finalize";
     assert_eq!(ended.last(), last, "{ended:?}");
+}
+
+/// Who has started it counts on it.
+#[test]
+fn a_process_that_was_started_and_panics_ends_the_job() {
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let program = rank();
+        let words = [fabric, &["-n", "1", &program, "start-panicking"]].concat();
+        let ended = Job::new(words).run();
+        assert_eq!(ended.code(), Some(101), "{ended:?}");
+        let last = "weft: rank 1 of the job (rank 0 of spawned world 1) failed first: exited with code 101 before MPI_Finalize; \
+                    1 other rank was ended";
+        assert_eq!(ended.last(), last, "{ended:?}");
+    }
 }
 
 #[test]

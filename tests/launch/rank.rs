@@ -108,6 +108,17 @@ fn serve(first: &str) -> weft::Result<()> {
     Ok(())
 }
 
+/// Starts a process that panics when both have met.
+fn start_panicking() -> weft::mpi::Result<()> {
+    let mpi = weft::mpi::init()?;
+    assert!(mpi.parent().is_none(), "both have met");
+    let program = std::env::current_exe().expect("a program has a name");
+    let program = weft::mpi::Program::new(program, 1).arg("start-panicking");
+    let started = mpi.world().spawn(0, &[program])?;
+    started.receive::<u8>(0, 0)?;
+    mpi.finalize()
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = words.first().map_or("", String::as_str);
@@ -115,6 +126,9 @@ fn main() {
     match word {
         "plain-exit" => exit(number(words.get(1))),
         "burst" => return burst(number(words.get(1)).unsigned_abs()),
+        "start-panicking" => {
+            return start_panicking().unwrap_or_else(|error| fail(&error.to_string()));
+        }
         "serve" => return serve(&words[1]).unwrap_or_else(|error| fail(&error.to_string())),
         _ => {}
     }

@@ -139,6 +139,19 @@ fn help_and_version_are_there() {
         let text = String::from_utf8_lossy(&output.stdout);
         assert!(output.status.success() && text.contains(said), "{text}");
     }
+    // A full disk is an error, not the end by a panic; a folder that cannot be is told before anything is measured.
+    let full = std::fs::File::create("/dev/full").expect("a device");
+    let mut list = Command::new(weft());
+    let output = list.args(["bench", "--list"]).stdout(full).output();
+    let output = output.expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not be written"), "{said}");
+    let mut nowhere = Command::new(weft());
+    nowhere.args(["bench", "thread-signal", "--out", "/proc/nowhere"]);
+    let output = nowhere.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot make the folder"), "{said}");
     let output = Command::new(weft()).arg("info").output().expect("runs");
     let text = String::from_utf8_lossy(&output.stdout);
     for name in [

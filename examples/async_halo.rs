@@ -32,8 +32,10 @@ async fn step(world: &Communicator, rod: &[f64]) -> mpi::Result<Vec<f64>> {
 
 async fn heat(world: &Communicator) -> mpi::Result<f64> {
     let mut rod = vec![0.0; CELLS / world.size() + 2];
+    // The middle of the rod lies between two ranks, or in the middle of one.
     if world.rank() == world.size() / 2 {
-        rod[0] = 1000.0;
+        let middle = rod.len() / 2 * (world.size() % 2);
+        rod[middle] = 1000.0;
     }
     for _ in 0..STEPS {
         rod = step(world, &rod).await?;

@@ -16,8 +16,9 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (argc < 2 || size > 64) {
-        fprintf(stderr, "give the name of a file, and at most 64 ranks\n");
-        MPI_Abort(MPI_COMM_WORLD, 2);
+        if (rank == 0) fprintf(stderr, "give the name of a file, and at most 64 ranks\n");
+        MPI_Finalize();
+        return 2;
     }
     for (int i = 0; i < ROWS; i++)
         for (int k = 0; k < MINE; k++) columns[i][k] = 100 * i + rank * MINE + k;

@@ -15,7 +15,9 @@ int main(int words, char **word) {
     int rounds = words > 1 ? atoi(word[1]) : 500, errors = 0, me, clients;
     if (weft_init() < 0)
         return fprintf(stderr, "%s\n", weft_error()), 1;
-    if (me = weft_node(), clients = weft_nodes() - 1, me == 0) {
+    if (me = weft_node(), clients = weft_nodes() - 1, clients == 0)
+        return fprintf(stderr, "start with a server and clients: weft run -n 2 %s\n", word[0]), 2;
+    if (me == 0) {
         struct weft_request ask;
         for (int server = weft_server_create("key-value"); clients > 0;)
             if (weft_server_next(server, &ask) < 0)

@@ -28,6 +28,10 @@ fn serve(node: &weft::Node) -> weft::Result<()> {
 
 fn main() -> weft::Result<()> {
     let node = weft::init()?;
+    assert!(
+        node.nodes() > 1,
+        "start it with a server and clients: weft run -n 2"
+    );
     if node.me() == 0 {
         return serve(&node);
     }

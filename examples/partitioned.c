@@ -23,8 +23,11 @@ int main(int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (size < 2) {
-        if (rank == 0) printf("start it with two ranks\n");
-    } else if (rank == 0) {
+        fprintf(stderr, "start with two ranks: mpiexec -n 2 %s\n", argv[0]);
+        MPI_Finalize();
+        return 2;
+    }
+    if (rank == 0) {
         MPI_Psend_init(data, THREADS, COUNT, MPI_DOUBLE, 1, 0, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
         MPI_Start(&request);
         pthread_t threads[THREADS];

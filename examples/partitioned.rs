@@ -49,7 +49,10 @@ fn receive(world: &mpi::Communicator) -> mpi::Result<f64> {
 fn main() -> mpi::Result<()> {
     mpi::run(|world| {
         match (world.rank(), world.size()) {
-            (_, 1) => println!("start it with two ranks"),
+            (_, 1) => {
+                eprintln!("start it with two ranks: mpiexec -n 2");
+                world.abort(2)
+            }
             (0, _) => send(world)?,
             (1, _) => println!("the sum is {}", receive(world)?),
             _ => {}

@@ -1,4 +1,4 @@
-/* Prints how long the queues of each rank are while the others send to rank 0 faster than it receives.
+/* Prints how long the queues of rank 0 are while the others send to it faster than it receives.
  *
  *   mpicc examples/queues.c -o queues && mpiexec -n 4 ./queues */
 #include <mpi.h>
@@ -37,6 +37,11 @@ int main(int argc, char **argv) {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size < 2) {
+        fprintf(stderr, "start with at least two ranks: mpiexec -n 2 %s\n", argv[0]);
+        MPI_Finalize();
+        return 2;
+    }
     open_queues();
     if (rank > 0)
         for (int i = 0; i < MESSAGES; i++) MPI_Send(data, LENGTH, MPI_CHAR, 0, i, MPI_COMM_WORLD);

@@ -65,9 +65,15 @@ static void *all(void *argument) {
 }
 
 int main(int argc, char **argv) {
-    int provided, rank;
+    int provided, rank, size;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (size != 2) {
+        if (rank == 0) fprintf(stderr, "start with two ranks: mpiexec -n 2 %s\n", argv[0]);
+        MPI_Finalize();
+        return 2;
+    }
     fibers = argc > 1 ? atoi(argv[1]) : 1 << 20;
     if (rank == 0) {
         seen = calloc(fibers, 1);

@@ -691,6 +691,23 @@ fn examples_of_queues_and_partitions() {
     assert!(ended.out.contains("the sum is 600000"), "{ended:?}");
 }
 
+/// Who starts an example with another number of ranks than it is written for is told so, and by its exit code.
+#[test]
+fn examples_say_how_many_ranks_they_need() {
+    for (source, ranks) in [
+        ("examples/partitioned.c", 1),
+        ("examples/queues.c", 1),
+        ("examples/key_value.c", 1),
+        ("examples/fibers/echo.c", 1),
+        ("examples/fibers/million.c", 1),
+        ("examples/fibers/million.c", 3),
+    ] {
+        let ended = mpiexec(ranks, &build(source, &["-pthread"]), &["1000"]);
+        assert_eq!(ended.code(), Some(2), "{source}: {ended:?}");
+        assert!(ended.err.starts_with("start with "), "{source}: {ended:?}");
+    }
+}
+
 #[test]
 fn examples_of_one_sided_access_and_of_a_grid() {
     let one_sided = build("examples/one_sided.c", &[]);

@@ -127,6 +127,31 @@ fn help_and_version_are_there() {
         assert_eq!(ended.code(), Some(0));
         assert!(ended.out.contains(said), "{ended:?}");
     }
+    // As asked for by words, and as the scripts of a package for pip ask.
+    for (words, said) in [
+        (&["help"][..], "Usage: weft <COMMAND>"),
+        (&["help", "ps"], "Usage: weft ps"),
+        (&["help", "run"], "Usage: weft run "),
+        (&["mpirun", "--help"], "Usage: mpirun "),
+        (&["mpiexec", "--version"], "mpiexec (Weft) "),
+    ] {
+        let output = Command::new(weft()).args(words).output().expect("runs");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains(said), "{text}");
+    }
+    // A full disk is an error, not the end by a panic; a folder that cannot be is told before anything is measured.
+    let full = std::fs::File::create("/dev/full").expect("a device");
+    let mut list = Command::new(weft());
+    let output = list.args(["bench", "--list"]).stdout(full).output();
+    let output = output.expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("could not be written"), "{said}");
+    let mut nowhere = Command::new(weft());
+    nowhere.args(["bench", "thread-signal", "--out", "/proc/nowhere"]);
+    let output = nowhere.output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("cannot make the folder"), "{said}");
     let output = Command::new(weft()).arg("info").output().expect("runs");
     let text = String::from_utf8_lossy(&output.stdout);
     for name in [

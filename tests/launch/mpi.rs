@@ -1,6 +1,6 @@
 //! Programs of MPI in Rust, as processes: the examples, alone, on one host and on two.
 
-use crate::harness::{Job, example, weft};
+use crate::harness::{Job, example, rank, weft};
 use crate::network::Network;
 
 #[test]
@@ -28,9 +28,44 @@ fn items_are_sorted_by_their_samples() {
 /// All of the heat is there still, but for what has left at the ends of the rod.
 #[test]
 fn heat_is_exchanged_by_tasks() {
-    let ended = Job::new(["-n", "3", &example("async_halo")]).run();
-    assert_eq!(ended.code(), Some(0), "{ended:?}");
-    assert_eq!(ended.out.trim(), "1000.000 after 500 steps", "{ended:?}");
+    for ranks in ["1", "3", "4"] {
+        let ended = Job::new(["-n", ranks, &example("async_halo")]).run();
+        assert_eq!(ended.code(), Some(0), "{ended:?}");
+        assert_eq!(ended.out.trim(), "1000.000 after 500 steps", "{ended:?}");
+    }
+}
+
+/// Nobody would come to meet those who wait for them.
+#[test]
+fn at_least_one_process_is_started() {
+    let ended = Job::new(["-n", "2", &example("workers"), "0"]).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let said =
+        "Error: Spawn: no process of a program was to be started; start at least one of each";
+    assert!(ended.error.contains(said), "{ended:?}");
+    // Only who has started a program alone knows how it has ended.
+    let mut alone = std::process::Command::new(example("workers"));
+    alone.arg("0");
+    let command = weft();
+    alone.env("PATH", command.parent().expect("a folder"));
+    let ended = Job::of(alone).run();
+    assert_eq!(ended.code(), Some(1), "{ended:?}");
+    let last = "weft: rank 0 failed first: ended after MPI_Init, but without MPI_Finalize";
+    assert_eq!(ended.last(), last, "{ended:?}");
+}
+
+/// Who has started it counts on it.
+#[test]
+fn a_process_that_was_started_and_panics_ends_the_job() {
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let program = rank();
+        let words = [fabric, &["-n", "1", &program, "start-panicking"]].concat();
+        let ended = Job::new(words).run();
+        assert_eq!(ended.code(), Some(101), "{ended:?}");
+        let last = "weft: rank 1 of the job (rank 0 of spawned world 1) failed first: exited with code 101 before MPI_Finalize; \
+                    1 other rank was ended";
+        assert_eq!(ended.last(), last, "{ended:?}");
+    }
 }
 
 #[test]

@@ -88,6 +88,37 @@ fn number(text: Option<&String>) -> i32 {
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
+/// A server that panics when it is asked the first time, if there is no such file yet; and those who ask.
+fn serve(first: &str) -> weft::Result<()> {
+    let node = weft::init()?;
+    if node.me() == 0 {
+        let server = node.serve("answers")?;
+        let asked = server.next()?;
+        let panics = std::fs::File::create_new(first).is_ok();
+        assert!(!panics, "the first time");
+        return server.give(&asked, b"answer").map(drop);
+    }
+    let client = node.client("answers")?;
+    let mut answer = [0; 6];
+    if let Ok(length) = client.take(b"?", &mut answer) {
+        fail(&format!("{length} bytes of one that has panicked"));
+    }
+    client.take(b"?", &mut answer)?;
+    println!("asked anew");
+    Ok(())
+}
+
+/// Starts a process that panics when both have met.
+fn start_panicking() -> weft::mpi::Result<()> {
+    let mpi = weft::mpi::init()?;
+    assert!(mpi.parent().is_none(), "both have met");
+    let program = std::env::current_exe().expect("a program has a name");
+    let program = weft::mpi::Program::new(program, 1).arg("start-panicking");
+    let started = mpi.world().spawn(0, &[program])?;
+    started.receive::<u8>(0, 0)?;
+    mpi.finalize()
+}
+
 fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let word = words.first().map_or("", String::as_str);
@@ -95,6 +126,10 @@ fn main() {
     match word {
         "plain-exit" => exit(number(words.get(1))),
         "burst" => return burst(number(words.get(1)).unsigned_abs()),
+        "start-panicking" => {
+            return start_panicking().unwrap_or_else(|error| fail(&error.to_string()));
+        }
+        "serve" => return serve(&words[1]).unwrap_or_else(|error| fail(&error.to_string())),
         _ => {}
     }
     let _watches = (word == "chat").then(watch_launcher);

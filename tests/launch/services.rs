@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::time::Duration;
 
-use crate::harness::{Ended, Job, example, signal, weft};
+use crate::harness::{Ended, Job, example, rank, signal, weft};
 use crate::network::Network;
 
 fn succeeded(ended: &Ended, clients: usize, rounds: u32) {
@@ -81,4 +81,31 @@ fn a_server_in_rust_that_is_killed_is_started_anew() {
     succeeded(&ended, 16, 4000);
     // One that is quick may have finished before.
     assert!(told(&said) >= 8, "{said}");
+}
+
+/// The only other node is the server: its client waits for the one that is started anew.
+#[test]
+fn a_server_that_panics_is_started_anew_for_its_only_client() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let first = folder.path().join("first").display().to_string();
+    let ended = Job::new(["--on-death=restart", "-n", "2", &rank(), "serve", &first]).run();
+    assert_eq!(ended.code(), Some(0), "{ended:?}");
+    let told = "weft: rank 0 exited with code 101; started anew as process ";
+    assert!(ended.error.contains(told), "{ended:?}");
+    assert_eq!(ended.out.trim(), "asked anew", "{ended:?}");
+}
+
+/// A node that panics has not left in order.
+#[test]
+fn a_node_that_panics_has_failed_before_its_end() {
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = folder.path().join("first").display().to_string();
+        let program = rank();
+        let words = [fabric, &["-n", "2", &program, "serve", &first]].concat();
+        let ended = Job::new(words).run();
+        assert_eq!(ended.code(), Some(101), "{ended:?}");
+        let last = "weft: rank 0 failed first: exited with code 101 before MPI_Finalize; 1 other rank was ended";
+        assert!(ended.error.contains(last), "{ended:?}");
+    }
 }

@@ -5,6 +5,7 @@
 //! PREFIX/lib/pkgconfig/weft.pc          lib/cmake/Weft/              files of packaging/, with the version
 //! PREFIX/share/modulefiles/weft/VERSION share/weft/tsan.txt
 //! PREFIX/share/man/man1/mpiexec.1       share/bash-completion, zsh, fish     from tables/options.toml
+//! PREFIX/share/man/man1/weft.1          share/bash-completion                from packaging
 //! ```
 //!
 //! All of them find the installation from where they lie: it may be moved as a whole.
@@ -23,7 +24,7 @@ use crate::rooms::root;
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Where files of `packaging/` go.
-const FILES: [(&str, &str); 5] = [
+const FILES: [(&str, &str); 7] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
     ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
     (
@@ -32,6 +33,8 @@ const FILES: [(&str, &str); 5] = [
     ),
     ("module/weft", "share/modulefiles/weft/@VERSION@"),
     ("tsan.txt", "share/weft/tsan.txt"),
+    ("man/weft.1", "share/man/man1/weft.1"),
+    ("completions/weft", "share/bash-completion/completions/weft"),
 ];
 
 /// One row of `tables/options.toml`, as far as it is shown to users.
@@ -163,8 +166,8 @@ fn manual(table: &Table) -> String {
         );
     }
     text += ".SH EXIT STATUS\nThat of the rank that failed first; 128 + n for signal n; 124 after \\-\\-timeout; 35 after a deadlock; \
-             126 or 127 if a program cannot be started; 2 for a wrong command line.\n\
-             .SH SEE ALSO\n.BR \"weft info\" \", \" \"weft ps\" \", \" \"weft help\"\n";
+             120 for what \\-\\-check=strict has found; 126 or 127 if a program cannot be started; 2 for a wrong command line.\n\
+             .SH SEE ALSO\n.BR weft (1)\n";
     text
 }
 

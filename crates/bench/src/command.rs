@@ -18,6 +18,7 @@ use clap::Parser;
 use discovery::Discovery;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -103,8 +104,7 @@ fn run(options: &Options) -> Result<()> {
     }
     let all = catalog::all();
     if options.list {
-        print!("{}", list(&all));
-        return Ok(());
+        return answer(&list(&all));
     }
     if let Some(file) = &options.page_of {
         let text = std::fs::read_to_string(file)
@@ -114,6 +114,8 @@ fn run(options: &Options) -> Result<()> {
         return write(&results, &options.out, false);
     }
     let chosen = choose(&all, &options.experiments)?;
+    // Before hours are spent on what has no place.
+    make_folder(&options.out)?;
     let discovery = Discovery::new(options.ours.as_deref(), &options.peers);
     let needs_mpi = |one: &&Experiment| !catalog::components::is_one(one.id);
     let (implementations, remarks) = if chosen.iter().any(needs_mpi) {
@@ -126,9 +128,9 @@ fn run(options: &Options) -> Result<()> {
     }
     let results = measure(options, &chosen, &implementations, &discovery, remarks)?;
     if options.json {
-        print!("{}", results.to_json()?);
+        answer(&results.to_json()?)?;
     } else {
-        print!("{}", comparison(&summary::rows(&results)));
+        answer(&comparison(&summary::rows(&results)))?;
     }
     eprintln!(
         "weft bench: the page is {}",
@@ -138,6 +140,22 @@ fn run(options: &Options) -> Result<()> {
         bail!("Weft itself was not measured, for the reason above");
     }
     Ok(())
+}
+
+fn make_folder(out: &Path) -> Result<()> {
+    std::fs::create_dir_all(out)
+        .with_context(|| format!("cannot make the folder {}", out.display()))
+}
+
+/// Writes to standard output. Who has closed a pipe wants no more.
+fn answer(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error).context("standard output could not be written")
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the chosen experiments and writes results and page after each of them.
@@ -357,8 +375,7 @@ fn choose<'e>(all: &'e [Experiment], names: &[String]) -> Result<Vec<&'e Experim
 }
 
 fn write(results: &Results, out: &Path, with_json: bool) -> Result<()> {
-    std::fs::create_dir_all(out)
-        .with_context(|| format!("cannot make the folder {}", out.display()))?;
+    make_folder(out)?;
     let put = |name: &str, text: String| {
         let path = out.join(name);
         std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))

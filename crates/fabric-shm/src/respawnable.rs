@@ -193,6 +193,10 @@ impl Fabric for RespawnableEndpoint {
         self.slots.segment.members()
     }
 
+    fn may_return(&self, peer: Peer) -> bool {
+        self.slots.segment.may_return(peer.0)
+    }
+
     fn route(&self, peer: Peer) -> &'static str {
         self.inner.route(self.slot(peer))
     }
@@ -476,7 +480,9 @@ mod tests {
             job.watch.tell_of_death(1, 3 << 8);
             assert_eq!(poll(&mut *one), ["lost 1: its process exited with code 3"]);
             assert!(send(&mut *one, 1, 1).is_err());
+            assert!(one.may_return(Peer(1)), "there is a spare");
             assert!(job.watch.assign_spare(1), "{round}");
+            assert!(one.may_return(Peer(1)), "it is about to");
             two = job.attach(1);
             assert_eq!((two.me(), two.peers()), (Peer(1), 3));
             assert!(poll(&mut *two).is_empty(), "nothing of before");
@@ -501,5 +507,21 @@ mod tests {
             !job.watch.assign_spare(1),
             "both spare process slots are used"
         );
+        std::mem::forget(two);
+        job.watch.tell_of_death(1, 9);
+        assert!(!one.may_return(Peer(1)), "for good");
+    }
+
+    #[test]
+    fn one_that_ends_well_or_leaves_does_not_return() {
+        let job = Job::new(3, 2);
+        let (one, two, three) = (job.attach(0), job.attach(1), job.attach(2));
+        std::mem::forget(two);
+        job.watch.tell_of_death(1, 0);
+        drop(three);
+        job.watch.tell_of_end(2, 3 << 8, true);
+        for gone in [1, 2] {
+            assert!(!one.may_return(Peer(gone)), "{gone}");
+        }
     }
 }

@@ -164,11 +164,27 @@ impl Segment {
         fate.store(ENDED | left | status, Ordering::Release);
     }
 
+    /// Whether a process of this rank is there, is being started, or may be: the launcher replaces one that has failed while it has
+    /// spares.
+    pub fn may_return(&self, rank: u32) -> bool {
+        // SYNC slot.fate.
+        let fate = self
+            .identity(self.slot_of(rank))
+            .fate
+            .load(Ordering::Acquire);
+        let failed = fate & LEFT == 0 && fate & !ENDED != 0;
+        fate & ENDED == 0 || (failed && self.free_spare().is_some())
+    }
+
+    /// A process slot that nobody has used.
+    fn free_spare(&self) -> Option<u32> {
+        let mut spares = self.members()..self.shape().process_slots;
+        spares.find(|slot| self.rank_of(*slot).is_none())
+    }
+
     /// The launcher: gives a rank a spare process slot that nobody has used. False if none is left.
     pub fn assign_spare(&self, rank: u32) -> bool {
-        let mut spares = self.members()..self.shape().process_slots;
-        let free = spares.find(|slot| self.rank_of(*slot).is_none());
-        let (Some(slot), true) = (free, rank < self.members()) else {
+        let (Some(slot), true) = (self.free_spare(), rank < self.members()) else {
             return false;
         };
         let old = self.slot_of(rank);

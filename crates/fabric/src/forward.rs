@@ -259,6 +259,11 @@ macro_rules! forward_fabric {
             $to.incarnation(peer)
         }
     };
+    ($this:ident => $to:expr; may_return) => {
+        fn may_return(&$this, peer: $crate::Peer) -> bool {
+            $to.may_return(peer)
+        }
+    };
     ($this:ident => $to:expr; traffic) => {
         fn traffic(&$this) -> $crate::Traffic {
             $to.traffic()

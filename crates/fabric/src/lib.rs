@@ -505,6 +505,13 @@ pub trait Fabric: Send {
         0
     }
 
+    /// Whether a peer that is lost is started anew, or may be yet: for who waits for somebody, whoever that is. A peer whose loss was heard
+    /// is gone for good once this is false.
+    fn may_return(&self, peer: Peer) -> bool {
+        let _ = peer;
+        false
+    }
+
     /// What is on its way between this member and its peers over a network, for who proves that nobody can go on. What is
     /// stored in memory that the receiver looks at is not: its look finds it.
     fn traffic(&self) -> Traffic;

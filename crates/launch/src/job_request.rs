@@ -72,6 +72,14 @@ pub struct SpawnRequest {
     pub port: String,
 }
 
+impl SpawnRequest {
+    /// Whether there is nobody to be started, or nobody of one of its programs. A world of nobody would never meet those who wait for it.
+    pub fn starts_nobody(&self) -> bool {
+        let nobody = |program: &SpawnProgram| program.counts.iter().min().is_none_or(|n| *n == 0);
+        self.programs.is_empty() || self.programs.iter().any(nobody)
+    }
+}
+
 /// One program of a [`SpawnRequest`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpawnProgram {

@@ -110,7 +110,8 @@ impl ProfileRequest {
         records.sort_by_key(|record| record.rank);
         if records.is_empty() {
             lines.push(
-                "there is no profile: no rank has initialised MPI by Weft's libmpi_abi".to_owned(),
+                "there is no profile: no rank has initialised MPI by Weft's libmpi_abi (programs in Rust that use weft::mpi do without)"
+                    .to_owned(),
             );
         }
         messages::align(&mut records);
@@ -128,9 +129,10 @@ impl ProfileRequest {
                 )),
             }
         }
-        if let Some(file) = self.table.as_ref().filter(|_| !records.is_empty()) {
+        if let Some(file) = &self.table {
             let summary = Summary::of(&records);
             match file {
+                None if records.is_empty() => {}
                 None => lines.push(table::text(&summary)),
                 Some(file) => {
                     let json = file.extension() == Some(OsStr::new("json"));

@@ -22,7 +22,8 @@ pub fn answer(text: impl Display) -> u8 {
     code_of(write!(out, "{text}").and_then(|()| out.flush()))
 }
 
-fn code_of(written: io::Result<()>) -> u8 {
+/// The exit code of a command whose answer was written like this; an error that is somebody's affair is told.
+pub fn code_of(written: io::Result<()>) -> u8 {
     match written {
         Ok(()) => 0,
         // Who has closed a pipe wants no more.
@@ -34,6 +35,13 @@ fn code_of(written: io::Result<()>) -> u8 {
             1
         }
     }
+}
+
+/// Columns and rows of the terminal that standard output is, if it is one that says so.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+    let (columns, rows) = (usize::from(size.ws_col), usize::from(size.ws_row));
+    (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
 /// A file that may not grow (`ulimit -f`) becomes an error of whoever writes to it, not the end of this process. What is started has it

@@ -157,6 +157,10 @@ impl Worlds {
             JobRequest::Publish { service, port } => self.publish(process, service, port),
             JobRequest::LookUp { service } => self.look_up(&service),
             JobRequest::Unpublish { service, port } => self.unpublish(&service, &port),
+            JobRequest::Spawn(request) if request.starts_nobody() => JobAnswer::refuse(
+                Refusal::Spawn,
+                "no process of a program was to be started; start at least one of each",
+            ),
             JobRequest::Spawn(request) => return Served::Spawn(request),
             JobRequest::Introduce { address } => return self.introduce(process, address),
         })

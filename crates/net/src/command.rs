@@ -31,7 +31,7 @@ pub enum Command {
     },
     /// Changes who may send next, in the running system, without losing a frame.
     Policy {
-        /// signalled, round-robin, weighted or priority.
+        /// signalled, round-robin, weighted, priority or limit (bits per second that a client may send).
         order: String,
         /// For each client in order: weight, level or rate, such as a=3 or b=100M.
         settings: Vec<String>,

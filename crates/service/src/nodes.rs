@@ -4,6 +4,8 @@
 
 use std::collections::BTreeMap;
 
+use weft_fabric::{Fabric, Peer};
+
 use crate::error::{Code, Error, Result, lost};
 
 /// A node that is not there any more.
@@ -121,9 +123,12 @@ impl Nodes {
         }
     }
 
-    /// Whether all other nodes are gone.
-    pub(crate) fn is_last(&self) -> bool {
-        self.count > 1 && self.gone.len() + 1 >= self.count as usize
+    /// Whether all other nodes are gone, and none of them is started anew.
+    pub(crate) fn is_last(&self, fabric: &dyn Fabric) -> bool {
+        let mut gone = self.gone.iter();
+        self.count > 1
+            && self.gone.len() + 1 >= self.count as usize
+            && gone.all(|(node, gone)| gone.left || !fabric.may_return(Peer(*node)))
     }
 
     /// A node takes messages: if it was gone, it is back.

@@ -37,7 +37,8 @@ pub mod net {
     pub use weft_net::socket::{Network, TcpStream, UdpSocket};
 }
 
-/// The page of the guide for Rust programs: its code is run as tests.
+/// The pages of the guide for Rust programs: their code is run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/rust.md")]
+#[doc = include_str!("../../../docs/guide/services.md")]
 mod guide {}

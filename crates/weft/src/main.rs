@@ -68,9 +68,13 @@ fn main() -> ExitCode {
         }
         _ => {}
     }
+    let all = asked_for_help(words.collect());
+    let mut words = all.clone().into_iter();
     // The options of these are not those of this command: handed on before anybody else reads them.
     match words.next().as_deref().and_then(OsStr::to_str) {
-        Some("run" | "mpiexec" | "mpirun") => weft_launch::command::main("weft run", words),
+        Some("run") => weft_launch::command::main("weft run", words),
+        // As the scripts of a package for pip call it, which cannot have links.
+        Some(name @ ("mpiexec" | "mpirun")) => weft_launch::command::main(name, words),
         Some("join") => weft_launch::hosts::join::main(words),
         // By which a job reaches another host: see `weft_launch::hosts`.
         Some("agent") => weft_launch::hosts::join::agent(),
@@ -81,7 +85,7 @@ fn main() -> ExitCode {
         Some("net") => weft_net_testbed::command::main(words),
         Some(weft_net::command::COMPONENT) => weft_net_testbed::command::component(words),
         Some(proof::HIDDEN) => proof::main(words),
-        _ => match Command::parse().subcommand {
+        _ => match Command::parse_from([called].into_iter().chain(all)).subcommand {
             Subcommands::Info(arguments) => info::run(&arguments),
             Subcommands::Ps(arguments) => looking::ps::run(&arguments),
             Subcommands::Top(arguments) => looking::top::run(&arguments),
@@ -92,6 +96,15 @@ fn main() -> ExitCode {
             Subcommands::Net(Rest { words }) => weft_net_testbed::command::main(words.into_iter()),
         },
     }
+}
+
+/// `weft help COMMAND` is `weft COMMAND --help`, and `weft help` is `weft --help`.
+fn asked_for_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    if words.first().is_some_and(|word| word == "help") {
+        words.remove(0);
+        words.push("--help".into());
+    }
+    words
 }
 
 /// The last part of the path by which we were called, without an ending such as `mpiexec.weft`.
@@ -125,6 +138,37 @@ mod tests {
             ("mpic++", "mpic++"),
         ] {
             assert_eq!(called_name(OsStr::new(called)), name);
+        }
+    }
+
+    #[test]
+    fn help_is_a_word_and_an_option() {
+        for (words, asked) in [
+            (&["help"][..], &["--help"][..]),
+            (&["help", "run"], &["run", "--help"]),
+            (&["ps", "help"], &["ps", "help"]),
+            (&[], &[]),
+        ] {
+            let words = words.iter().map(OsString::from).collect();
+            assert_eq!(asked_for_help(words), asked);
+        }
+    }
+
+    /// Commands and options of the page and the completions that stand in `packaging/`, for those that this file declares.
+    #[test]
+    fn the_manual_and_the_completions_have_all_commands() {
+        let manual = include_str!("../../../packaging/man/weft.1").replace('\\', "");
+        let words = include_str!("../../../packaging/completions/weft");
+        let command = <Command as clap::CommandFactory>::command();
+        for subcommand in command.get_subcommands() {
+            let name = subcommand.get_name();
+            assert!(manual.contains(&format!("fBweft {name}fR")), "{name}");
+            assert!(words.contains(&format!(" {name} ")), "{name}");
+            let options = subcommand.get_arguments().filter_map(clap::Arg::get_long);
+            for option in options.filter(|option| *option != "help") {
+                assert!(manual.contains(&format!("fB--{option}fR")), "{option}");
+                assert!(words.contains(&format!("--{option} ")), "{option}");
+            }
         }
     }
 

@@ -162,12 +162,13 @@ fn pages_and_completions_have_all_options() {
 
 /// What bash offers for a line, the last word of which is begun.
 fn offered_by_bash(completions: &Path, words: &[&str]) -> Vec<String> {
-    let script = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _weft_mpiexec; \
+    let script = "source \"$0\"; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); \
+                  case $1 in weft) _weft ;; *) _weft_$1 ;; esac; \
                   for one in \"${COMPREPLY[@]}\"; do echo \"$one\"; done";
     let said = Command::new("bash")
         .args(["-c", script])
         .arg(completions)
-        .arg("mpiexec")
+        .arg(completions.file_name().expect("the command"))
         .args(words)
         .output()
         .expect("bash is there");
@@ -199,4 +200,17 @@ fn bash_offers_what_a_value_may_be() {
     let shared = shared.to_str().expect("text");
     assert_eq!(offered(&["--wdir", shared]), [format!("{shared}are")]);
     assert_eq!(offered(&["-n", "2", shared]), [format!("{shared}are")]);
+}
+
+#[test]
+fn bash_offers_commands_of_weft() {
+    let folder = tempfile::tempdir().expect("a folder");
+    lay_out(folder.path()).expect("laid out");
+    let completions = folder.path().join("share/bash-completion/completions/weft");
+    let offered = |words: &[&str]| offered_by_bash(&completions, words);
+    assert_eq!(offered(&["st"]), ["stacks"]);
+    assert_eq!(offered(&["help", "t"]), ["top"]);
+    assert_eq!(offered(&["run", "--encr"]), ["--encrypt"]);
+    assert_eq!(offered(&["top", "--i"]), ["--interval"]);
+    assert_eq!(offered(&["join", "--token-"]), ["--token-file"]);
 }

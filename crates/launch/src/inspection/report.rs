@@ -90,7 +90,7 @@ pub fn printable(text: &str) -> String {
 pub fn wait(wait: &Wait) -> String {
     let mut text = printable(&wait.what);
     if let Some(place) = &wait.place {
-        text += &format!(" at {}", printable(place));
+        text += &format!(", at {}", printable(place));
     }
     if let Some(seconds) = wait.seconds {
         text += &format!(", for {}", duration(seconds));
@@ -281,7 +281,7 @@ mod tests {
                     waits: waits(1),
                     ..rank(threads(1, 0))
                 },
-                &["waits asleep: MPI_Recv from rank 0?[2J at a.c:17, for 1 min 15 s"],
+                &["waits asleep: MPI_Recv from rank 0?[2J, at a.c:17, for 1 min 15 s"],
             ),
             (
                 RankReport {

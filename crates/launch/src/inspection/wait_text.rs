@@ -84,8 +84,11 @@ fn one(names: &Names<'_>, wait: &waits::Wait) -> Wait {
         "" => "in MPI".to_owned(),
         call => bounded(call),
     };
-    if !texts.is_empty() {
-        what += &format!(": {}", texts.join(between));
+    match &texts[..] {
+        [] => {}
+        // A collective by its own name.
+        [only] if only.starts_with(&what) => what.clone_from(only),
+        texts => what += &format!(": {}", texts.join(between)),
     }
     match operations.count() {
         0 => {}
@@ -296,6 +299,10 @@ mod tests {
         let many = vec![Operation::Service; 9];
         assert!(text(true, many).ends_with(", or 5 more"));
         assert_eq!(text(false, vec![]), "MPI_Waitall");
+        let mut of_itself = said(false, vec![collective(vec![])]);
+        of_itself.waits[0].call = "MPI_Barrier".into();
+        let waits = super::waits(&BTreeMap::new(), &of_itself);
+        assert_eq!(waits[0].what, "MPI_Barrier on rows");
     }
 
     #[test]

@@ -103,8 +103,8 @@ pub enum Failure {
         /// How far it had come.
         progress: Progress,
     },
-    /// A rank exited with code 0 between MPI_Init and MPI_Finalize.
-    NotFinalised { rank: u32 },
+    /// A rank exited with code 0 between MPI_Init and MPI_Finalize; or ended, if nobody knows how.
+    NotFinalised { rank: u32, how_is_known: bool },
     /// A rank exited with code 0 without MPI_Init, while another one has initialised.
     NotInitialised {
         rank: u32,
@@ -176,7 +176,7 @@ impl Failure {
     fn rank(&self) -> Option<u32> {
         match self {
             Self::Ended { rank, .. }
-            | Self::NotFinalised { rank }
+            | Self::NotFinalised { rank, .. }
             | Self::NotInitialised { rank, .. }
             | Self::Aborted { rank, .. }
             | Self::NotStarted { rank, .. } => Some(*rank),
@@ -227,10 +227,15 @@ impl Failure {
                 };
                 format!("weft: rank {rank}{on} failed first: {how}{when}{others}{hint}")
             }
-            Self::NotFinalised { rank } => format!(
-                "weft: rank {rank}{on} failed first: exited with code 0 after MPI_Init, but without \
-                 MPI_Finalize{others}"
-            ),
+            Self::NotFinalised { rank, how_is_known } => {
+                let how = match how_is_known {
+                    true => "exited with code 0",
+                    false => "ended",
+                };
+                format!(
+                    "weft: rank {rank}{on} failed first: {how} after MPI_Init, but without MPI_Finalize{others}"
+                )
+            }
             Self::NotInitialised {
                 rank,
                 other,
@@ -334,6 +339,13 @@ fn list(ranks: &[u32]) -> String {
 mod tests {
     use super::*;
 
+    fn not_finalised(rank: u32) -> Failure {
+        Failure::NotFinalised {
+            rank,
+            how_is_known: true,
+        }
+    }
+
     fn ended(raw: i32) -> Failure {
         Failure::Ended {
             rank: 3,
@@ -355,7 +367,7 @@ mod tests {
         assert_eq!(ended(3 << 8).code(), 3);
         assert_eq!(ended(libc::SIGSEGV).code(), 139);
         assert_eq!([0, 7, 256, -1, 300].map(abort), [0, 7, 1, 255, 44]);
-        assert_eq!(Failure::NotFinalised { rank: 1 }.code(), 1);
+        assert_eq!(not_finalised(1).code(), 1);
         assert_eq!(
             Failure::Signal {
                 signal: libc::SIGINT
@@ -374,14 +386,14 @@ mod tests {
         let line = outcome.line("", 0).expect("nobody is left");
         assert!(line.contains("rank 3 failed first"), "{line}");
         assert_eq!((outcome.code(), outcome.rank_at_fault()), (137, Some(3)));
-        outcome.fail(Failure::NotFinalised { rank: 1 });
+        outcome.fail(not_finalised(1));
         assert_eq!(outcome.code(), 137, "the first counts");
         outcome = Outcome::default();
         outcome.handle(ended(libc::SIGKILL));
         outcome.end_well();
         assert_eq!((outcome.code(), outcome.rank_at_fault()), (0, None));
         assert_eq!(outcome.line("", 0), None);
-        outcome.fail(Failure::NotFinalised { rank: 1 });
+        outcome.fail(not_finalised(1));
         assert_eq!(outcome.code(), 1);
     }
 

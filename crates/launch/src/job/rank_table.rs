@@ -60,6 +60,8 @@ impl Row {
 #[derive(Debug)]
 pub struct RankTable {
     rows: Vec<Row>,
+    /// So many of the first are processes that somebody else has started: that they end is seen, but not how.
+    adopted: u32,
 }
 
 impl RankTable {
@@ -67,6 +69,15 @@ impl RankTable {
     pub fn new(size: u32) -> Self {
         Self {
             rows: vec![Row::NEW; size as usize],
+            adopted: 0,
+        }
+    }
+
+    /// So many ranks, all of which somebody else has started.
+    pub fn adopted(size: u32) -> Self {
+        Self {
+            adopted: size,
+            ..Self::new(size)
         }
     }
 
@@ -294,7 +305,10 @@ impl RankTable {
         }
         match progress {
             Progress::After => None,
-            Progress::Within => Some(Failure::NotFinalised { rank }),
+            Progress::Within => Some(Failure::NotFinalised {
+                rank,
+                how_is_known: rank >= self.adopted,
+            }),
             Progress::Before => {
                 let mut rows = self.rows.iter();
                 let other = rows.position(|row| row.progress != Progress::Before)?;
@@ -322,7 +336,13 @@ mod tests {
         assert_eq!(ranks.tell(0, Told::Initialised), None);
         assert!(ranks.end(0, well));
         assert!(!ranks.end(0, well), "it has ended already");
-        assert_eq!(ranks.judge(0), Some(Failure::NotFinalised { rank: 0 }));
+        let not_finalised = |how_is_known| Failure::NotFinalised {
+            rank: 0,
+            how_is_known,
+        };
+        assert_eq!(ranks.judge(0), Some(not_finalised(true)));
+        ranks.adopted = 1;
+        assert_eq!(ranks.judge(0), Some(not_finalised(false)));
         assert_eq!(ranks.tell(0, Told::Finalised), None);
         assert_eq!(ranks.judge(0), None);
         assert_eq!(ranks.running(), [1]);

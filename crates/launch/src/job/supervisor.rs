@@ -131,6 +131,10 @@ impl<'a> Job<'a> {
         }
         let mut output = Output::new(streams, plan.tags);
         output.redirect(&plan.output, plan.ranks())?;
+        let ranks = match adopted {
+            Some(_) => RankTable::adopted(plan.ranks()),
+            None => RankTable::new(plan.ranks()),
+        };
         let hosts: Box<dyn RankHosts + 'a> = match (&plan.allocation, adopted) {
             // Their own launcher has the outputs of those that were there before.
             (_, Some(Takeover::SeveralHosts(hosts))) => Box::new(RemoteHosts::adopt(plan, hosts)?),
@@ -146,7 +150,7 @@ impl<'a> Job<'a> {
         };
         Ok(Self {
             hosts,
-            ranks: RankTable::new(plan.ranks()),
+            ranks,
             output,
             signals,
             frontend,

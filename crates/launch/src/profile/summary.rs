@@ -107,6 +107,11 @@ fn without_mangling(place: &str) -> &str {
     }
 }
 
+/// The sum of no numbers is 0, and not -0.
+fn total(seconds: impl Iterator<Item = f64>) -> f64 {
+    seconds.fold(0.0, |total, more| total + more)
+}
+
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
@@ -181,8 +186,8 @@ impl Summary {
         let ranks: BTreeSet<u32> = records.iter().map(|record| record.rank).collect();
         Self {
             ranks: ranks.len() as u32,
-            seconds: calls.iter().map(|row| row.seconds).sum(),
-            waited_seconds: calls.iter().map(|row| row.waited_seconds).sum(),
+            seconds: total(calls.iter().map(|row| row.seconds)),
+            waited_seconds: total(calls.iter().map(|row| row.waited_seconds)),
             left_out: records
                 .iter()
                 .fold(0, |sum: u64, record| sum.saturating_add(record.left_out)),

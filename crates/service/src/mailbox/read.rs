@@ -52,7 +52,7 @@ impl Mailboxes {
             port.letters.iter().position(|letter| filter.takes(letter))
         };
         let Some(place) = place else {
-            let error = self.nobody_writes(common, id, filter)?;
+            let error = self.nobody_writes(common, fabric, id, filter)?;
             self.end_read(id);
             return Some(Err(error));
         };
@@ -119,7 +119,13 @@ impl Mailboxes {
     /// Whether a read would wait for somebody who is gone. Of each death a reader of any node is told
     /// once: whoever it waits for may be the one that died.
     #[cold]
-    fn nobody_writes(&mut self, common: &Common, id: i32, filter: Filter) -> Option<Error> {
+    fn nobody_writes(
+        &mut self,
+        common: &Common,
+        fabric: &dyn Fabric,
+        id: i32,
+        filter: Filter,
+    ) -> Option<Error> {
         if let Some(node) = filter.node {
             return common.nodes.check_there(node).err();
         }
@@ -130,7 +136,7 @@ impl Mailboxes {
             input.told += 1;
             return Some(lost(node, &common.nodes.why_lost(node)));
         }
-        if !common.nodes.is_last() {
+        if !common.nodes.is_last(fabric) {
             return None;
         }
         let me = common.nodes.me();

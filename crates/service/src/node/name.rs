@@ -58,9 +58,9 @@ impl Node {
                 Err(error) => Err(error),
                 Ok(_) => Ok(()),
             },
-            |core, _, _| match core.names().0.lookup(name) {
+            |core, fabric, _| match core.names().0.lookup(name) {
                 Ok(found) => Some(Ok(found)),
-                Err(_) if core.common().nodes.is_last() => Some(Err(crate::Error::new(
+                Err(_) if core.common().nodes.is_last(fabric) => Some(Err(crate::Error::new(
                     crate::Code::NodeLost,
                     format!(
                         "all other nodes are gone, so nobody can take the name '{name}' any more"

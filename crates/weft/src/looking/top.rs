@@ -10,6 +10,7 @@ use std::time::Duration;
 use weft_launch::inspection::client::JobSocket;
 use weft_launch::inspection::protocol::{JobReport, Question, RankReport};
 use weft_launch::inspection::report::{self, Activity};
+use weft_launch::saying;
 
 use super::{Selection, Table, fail};
 
@@ -45,12 +46,8 @@ pub fn run(arguments: &Arguments) -> ExitCode {
         std::thread::sleep(interval);
         match show(&socket, &before, arguments.json, live) {
             Ok(Some(now)) => before = now,
-            Ok(None) => {
-                println!("the job has ended");
-                break;
-            }
-            // Whoever reads this is gone.
-            Err(_) => break,
+            Ok(None) => return saying::answer("the job has ended\n").into(),
+            Err(error) => return saying::code_of(Err(error)).into(),
         }
     }
     ExitCode::SUCCESS
@@ -74,15 +71,34 @@ fn show(
             // To the upper left corner, and everything below it away.
             text += "\x1b[H\x1b[2J";
         }
-        for line in lines(before, &now) {
-            text += &line;
-            text.push('\n');
+        let mut lines = lines(before, &now);
+        if let Some(size) = live.then(saying::terminal_size).flatten() {
+            fit(&mut lines, size);
         }
+        text += &lines.join("\n");
+        text.push('\n');
     }
     let mut out = stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(Some(now))
+}
+
+/// Makes lines fit on a terminal: one that is wrapped, or too many of them, would push the first ones out of it. The cursor stands below
+/// the last line.
+fn fit(lines: &mut Vec<String>, (columns, rows): (usize, usize)) {
+    let most = rows.saturating_sub(1).max(1);
+    if lines.len() > most {
+        let hidden = lines.len() - (most - 1);
+        lines.truncate(most - 1);
+        lines.push(format!("… and {hidden} more; weft stacks shows all"));
+    }
+    for line in lines {
+        if line.chars().count() > columns {
+            *line = line.chars().take(columns.saturating_sub(1)).collect();
+            line.push('…');
+        }
+    }
 }
 
 /// What a rank has done between two looks.
@@ -255,6 +271,20 @@ mod tests {
         assert_eq!(lines(&before, &anew).len(), 3);
         let same = rows(&before, &before).next().expect("one rank");
         assert_eq!(same.1, Rates::default(), "no time has passed");
+    }
+
+    #[test]
+    fn what_is_shown_fits_on_the_terminal() {
+        let all = || ["four", "é", "longer", "4"].map(str::to_owned).to_vec();
+        let fitted = |size| {
+            let mut lines = all();
+            fit(&mut lines, size);
+            lines
+        };
+        assert_eq!(fitted((6, 5)), all());
+        assert_eq!(fitted((5, 5)), ["four", "é", "long…", "4"]);
+        assert_eq!(fitted((9, 4)), ["four", "é", "… and 2 …"]);
+        assert_eq!(fitted((1, 1)), ["…"]);
     }
 
     #[test]

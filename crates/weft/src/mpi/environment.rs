@@ -26,6 +26,7 @@ pub struct Environment {
     parent: Option<Intercommunicator>,
     services: Node,
     uses_services: bool,
+    is_finalised: bool,
 }
 
 /// Joins the job that `mpiexec` has started (`MPI_Init_thread`, with all that threads may do), or makes a job of one.
@@ -56,6 +57,7 @@ pub fn init() -> Result<Environment> {
         itself: predefined(process.itself()),
         services,
         uses_services: false,
+        is_finalised: false,
     })
 }
 
@@ -142,7 +144,7 @@ impl Environment {
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.
-    pub fn finalize(self) -> Result<()> {
+    pub fn finalize(mut self) -> Result<()> {
         // First of all, while everything else may still be used (MPI 5.0, section 11.2.4).
         self.itself.attributes().clear();
         if self.uses_services {
@@ -152,7 +154,17 @@ impl Environment {
         self.world.state().finalised();
         // The program may have kept some communicator.
         self.world.state().process().refuse_all();
+        self.is_finalised = true;
         Ok(())
+    }
+}
+
+impl Drop for Environment {
+    fn drop(&mut self) {
+        // Those who have had this process started count on it: whoever ends before its end has not taken leave of them.
+        if !self.is_finalised {
+            std::mem::forget(self.parent.take());
+        }
     }
 }
 

@@ -169,6 +169,10 @@ impl Drop for Unwinding<'_, '_> {
 ///
 /// # Errors
 /// What `work` failed with; otherwise what the first of the requests failed with that it did not wait for.
+///
+/// # Panics
+/// If `work` does: its receives are cancelled. If something is under way then that cannot be cancelled, such as a large send that nobody
+/// receives yet, the process says so and aborts, for others may use the memory that the panic would give back.
 pub fn scope<'env, R>(
     work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
 ) -> Result<R> {

@@ -379,6 +379,9 @@ pub fn abort(code: c_int, text: &str) -> ! {
         exit_output::say(text);
     }
     exit_output::flush();
+    if let Some(runtime) = runtime() {
+        runtime.launcher.await_end();
+    }
     // SAFETY: ends the process without exit handlers, which might wait for others.
     unsafe { libc::_exit(status) }
 }

@@ -201,6 +201,9 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Asks the launcher to end the whole job with this exit code, printing the text. Returns: the
     /// caller then exits, with the same code.
     fn abort(&self, code: i32, text: &str);
+
+    /// After an [`abort`](Self::abort): waits for a while to be ended by the launcher, if that had better do so than this process.
+    fn await_end(&self) {}
 }
 
 /// Why a process cannot learn which rank it is.

@@ -18,6 +18,7 @@ use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::time::Duration;
 
 use weft_mpi::waits::RankWaits;
 use weft_secure::Key;
@@ -54,6 +55,9 @@ const VARIABLES: [&str; 10] = [
 
 /// What such a launcher is called in errors.
 const SPOKEN: &str = "a launcher that speaks PMIx (srun, prterun or the mpiexec of Open MPI)";
+
+/// How long PRRTE may take to end a process: half a second, and more on a busy machine.
+const ENDED_BY_PRRTE: Duration = Duration::from_secs(5);
 
 /// How Slurm calls its jobs here. It does not end them when a rank dies.
 const OF_SLURM: &str = "slurm.";
@@ -396,6 +400,14 @@ impl Launcher for Pmix {
         watch::part(&self.neighbours);
         if !*open(&self.over) {
             let _ = self.client.abort(code, &line);
+        }
+    }
+
+    /// PRRTE ends all processes of the job. If one ends by itself meanwhile, the daemon of its host may forget to say that its processes have
+    /// ended, and the launcher waits for ever.
+    fn await_end(&self) {
+        if !self.watches && self.later.adopted().is_none() {
+            std::thread::sleep(ENDED_BY_PRRTE);
         }
     }
 }

@@ -292,6 +292,11 @@ impl RankTable {
         row.is_some_and(|row| row.progress == Progress::After)
     }
 
+    /// Sorts ranks that were seen to have ended at the same time: first those that more likely are why the others have.
+    pub fn sort_by_cause(&self, ended: &mut [(u32, ExitStatus)]) {
+        ended.sort_by_key(|(rank, _)| self.judge(*rank).map(|failure| failure.order()));
+    }
+
     /// Whether the end of a rank is a failure.
     pub fn judge(&self, rank: u32) -> Option<Failure> {
         let status = self.status(rank)?;
@@ -326,6 +331,22 @@ impl RankTable {
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
+
+    #[test]
+    fn of_ends_that_are_seen_together_the_cause_comes_first() {
+        let mut ranks = RankTable::new(4);
+        let statuses = [0, 3 << 8, libc::SIGKILL, 0].map(ExitStatus::from_raw);
+        let mut ended: Vec<_> = (0..).zip(statuses).collect();
+        for &(rank, status) in &ended {
+            ranks.start(rank);
+            ranks.tell(rank, Told::Initialised);
+            ranks.end(rank, status);
+        }
+        ranks.tell(3, Told::Finalised);
+        ranks.sort_by_cause(&mut ended);
+        let order: Vec<u32> = ended.iter().map(|(rank, _)| *rank).collect();
+        assert_eq!(order, [3, 2, 1, 0], "the first is no failure");
+    }
 
     #[test]
     fn an_end_is_judged_by_what_was_told_before() {

@@ -443,6 +443,7 @@ impl<'a> Job<'a> {
     /// Ranks have ended: is that a failure?
     fn judge(&mut self, mut ended: Vec<(u32, ExitStatus)>) {
         ended.retain(|(rank, status)| self.ranks.end(*rank, *status));
+        self.ranks.sort_by_cause(&mut ended);
         if self.plan.exit_codes {
             for (rank, status) in &ended {
                 let (name, how) = (self.name(*rank), exit_status::describe(*status));
@@ -478,8 +479,7 @@ impl<'a> Job<'a> {
         let failures = ended
             .iter()
             .filter_map(|(rank, _)| Some((*rank, self.ranks.judge(*rank)?)));
-        let mut failures: Vec<_> = failures.collect();
-        failures.sort_by_key(|(_, failure)| failure.order());
+        let failures: Vec<_> = failures.collect();
         for (rank, _) in &ended {
             let failed = failures.iter().any(|(other, _)| other == rank);
             let given_up = self.ranks.is_given_up(*rank);

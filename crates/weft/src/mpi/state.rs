@@ -213,6 +213,7 @@ impl RankState {
         };
         let status = if code & 0xff == 0 { 1 } else { code };
         launcher.abort(status, text);
+        launcher.await_end();
         std::process::exit(status)
     }
 }

@@ -69,7 +69,7 @@ impl Engine {
         let Some(run) = self.core.runs.get_mut(id) else {
             return;
         };
-        if let Some(error) = self.core.lost.revoked_error(run.context().context()) {
+        if let Some(error) = self.core.lost.refusal(run.context().context()) {
             return run.fail(&error);
         }
         if let Some((peer, reason)) = self.core.lost.find_in(run.context().group()) {

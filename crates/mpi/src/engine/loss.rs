@@ -43,6 +43,7 @@ impl Engine {
         for peer in (0..self.fabric.peers()).map(Peer) {
             self.lose_by(peer, error.text(), error.clone());
         }
+        self.core.lost.end(error.clone());
     }
 
     fn lose_by(&mut self, peer: Peer, reason: &str, error: Error) {
@@ -226,7 +227,7 @@ impl Engine {
         let Some(slot) = self.core.requests.get(request) else {
             return;
         };
-        let revoked = self.core.lost.revoked_error(slot.context());
+        let revoked = self.core.lost.refusal(slot.context());
         if let Some(error) = revoked {
             self.fail(request, error);
         } else if let Some(error) = self.nobody_sends(from, slot.group()) {

@@ -27,7 +27,9 @@ pub(super) struct LostPeers {
     /// Processes that are not known here yet and that others have found lost: whose number they have, their incarnation, and who
     /// has told of it.
     foretold: Vec<(Peer, u32, Peer)>,
-    /// Nobody is lost and nothing is revoked.
+    /// The error of whatever is begun, once this rank has ended.
+    over: Option<Error>,
+    /// Nobody is lost, nothing is revoked, and this rank has not ended.
     quiet: bool,
 }
 
@@ -57,6 +59,7 @@ impl LostPeers {
             revoked: Vec::new(),
             acknowledged: Vec::new(),
             foretold: Vec::new(),
+            over: None,
             quiet: true,
         }
     }
@@ -66,7 +69,7 @@ impl LostPeers {
         self.first
     }
 
-    /// Whether nobody is lost and no communicator is revoked.
+    /// Whether nobody is lost, no communicator is revoked, and this rank has not ended.
     #[inline]
     pub(super) fn is_quiet(&self) -> bool {
         self.quiet
@@ -159,14 +162,22 @@ impl LostPeers {
         !self.revoked.is_empty()
     }
 
-    /// The error of whatever is done on a communicator that is revoked.
-    pub(super) fn revoked_error(&self, context: u32) -> Option<Error> {
-        self.is_revoked(context).then(|| {
+    /// This rank has ended: with this error for what is begun later.
+    pub(super) fn end(&mut self, error: Error) {
+        self.over = Some(error);
+        self.quiet = false;
+    }
+
+    /// The error of whatever is begun on a communicator that is revoked, or by a rank that has ended.
+    pub(super) fn refusal(&self, context: u32) -> Option<Error> {
+        let revoked = || {
             Error::new(
                 ErrorClass::Revoked,
                 "the communicator is revoked: a rank has called MPIX_Comm_revoke; go on with the one that MPIX_Comm_shrink makes of it",
             )
-        })
+        };
+        let over = self.over.clone();
+        over.or_else(|| self.is_revoked(context).then(revoked))
     }
 
     /// A communicator is freed: what was said of it is forgotten.
@@ -174,7 +185,7 @@ impl LostPeers {
         self.revoked.retain(|other| *other != context & !1);
         self.acknowledged
             .retain(|(other, _)| *other != context & !1);
-        self.quiet = self.list.is_empty() && self.revoked.is_empty();
+        self.quiet = self.list.is_empty() && self.revoked.is_empty() && self.over.is_none();
     }
 
     /// Acknowledges the first `most` losses of a communicator's group; answers how many are.

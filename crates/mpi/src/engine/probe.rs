@@ -82,7 +82,7 @@ impl Probe {
             return None;
         }
         let group = self.group.as_deref();
-        let revoked = lost.revoked_error(self.context);
+        let revoked = lost.refusal(self.context);
         revoked
             .or_else(|| engine.nobody_sends(self.from, group))
             .or_else(|| match self.from {

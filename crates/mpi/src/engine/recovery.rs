@@ -52,7 +52,7 @@ impl Engine {
         if self.core.lost.is_quiet() {
             return Ok(());
         }
-        self.core.lost.revoked_error(context).map_or(Ok(()), Err)
+        self.core.lost.refusal(context).map_or(Ok(()), Err)
     }
 
     /// Whether a communicator is revoked.
@@ -80,7 +80,7 @@ impl Engine {
                 self.send_recovery(peer, head, &body);
             }
         }
-        let Some(error) = self.core.lost.revoked_error(context) else {
+        let Some(error) = self.core.lost.refusal(context) else {
             return;
         };
         self.end_all(&error, |slot| {

@@ -107,7 +107,7 @@ impl Engine {
                 .run
                 .and_then(|run| self.core.runs.get(run));
             let context = context.map_or(slot.context(), |run| run.context().context());
-            self.core.lost.revoked_error(context)
+            self.core.lost.refusal(context)
         });
         self.end_pull(id, Some(why.unwrap_or(error)));
     }

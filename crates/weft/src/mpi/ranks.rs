@@ -297,6 +297,9 @@ mod tests {
                 let error = outcome.unwrap_err().to_string();
                 assert!(error.contains("this rank has left MPI"), "{error}");
             };
+            refused(world.send(&1, other, 0));
+            refused(world.send(&vec![1; 1 << 16], other, 0));
+            refused(world.isend(vec![1], other, 0).map(drop));
             refused(world.receive::<i32>(other, 0).map(drop));
             refused(world.receive::<i32>(Any, Any).map(drop));
             refused(world.barrier());

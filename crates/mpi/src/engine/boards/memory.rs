@@ -71,7 +71,7 @@ impl Engine {
         let board = Board::new(memory, peers.len(), me)?;
         let boards = &mut self.core.boards;
         boards.scratch.resize(SCRATCH, 0);
-        let revoked = self.core.lost.revoked_error(context);
+        let revoked = self.core.lost.refusal(context);
         let lost = peers.iter().find_map(|peer| self.core.lost.error_of(*peer));
         let lost = revoked.or(lost);
         let place = CommunicatorBoard {

@@ -350,8 +350,16 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
     let Some(network) = Network::new(2) else {
         return;
     };
+    // An abort beside which a rank ended by itself was forgotten by a daemon of PRRTE once in twenty times.
+    let aborts = if std::env::var_os("WEFT_SEEDS").is_some() {
+        40
+    } else {
+        1
+    };
+    let again = ENDS.iter().filter(|(end, ..)| *end == "abort").cycle();
+    let ends: Vec<_> = ENDS.iter().chain(again.take(aborts - 1)).copied().collect();
     for launcher in ["prterun", "mpiexec"] {
-        for (end, code, said) in ENDS {
+        for &(end, code, said) in &ends {
             let mut start = network.open_mpi(&prefix, launcher, 2, 2);
             start.args(["-n", "4"]);
             let ended = run(start.arg(program()).arg(end), LIMIT);

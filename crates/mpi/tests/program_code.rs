@@ -5,16 +5,18 @@ use std::any::Any;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 use std::time::{Duration, Instant};
 
+use crate::common::inquired::Inquired;
 use crate::common::{everywhere, on_threads, over, pattern};
-use weft_atomic::{AtomicBool, AtomicUsize, Ordering};
+use weft_atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use weft_fabric::{Fabric, Guest, Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
 use weft_fabric_local::Local;
 use weft_mpi::coll::{self, Members, Reduction};
 use weft_mpi::datatype::Basic;
+use weft_mpi::waits::{self, RankWaits};
 use weft_mpi::{Buffer, ErrorClass, Op, Process, SendMode, Source, TagPattern, Target};
 
 /// Sends this rank a message of its own, blocking, by both protocols.
@@ -177,6 +179,52 @@ fn the_waker_of_a_dropped_future_may_call_the_process() {
     until("the message", || {
         assert_eq!(world.iprobe(Source::Any, TagPattern::Any).unwrap(), None);
         (!process.is_live(request)).then_some(())
+    });
+}
+
+/// Who asks what a rank waits for hears what its tasks await.
+#[test]
+fn what_tasks_await_is_told() {
+    let inquiry = Arc::new(AtomicU32::new(0));
+    let process = Process::new(Box::new(Inquired {
+        inner: Box::new(Local::group(1).pop().expect("one")),
+        inquiry: Arc::clone(&inquiry),
+        bells: Arc::default(),
+    }));
+    let told = Arc::new(Mutex::new(None));
+    let listener = Arc::clone(&told);
+    process.hear_waits(move |waits| *listener.lock().unwrap() = Some(waits));
+    let world = process.world();
+    let mut room = [0; 3];
+    let request = world
+        .irecv(over(&mut room), Source::Rank(0), TagPattern::Exact(7))
+        .unwrap();
+    let mut completion = Box::pin(process.completion(request));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(completion.as_mut().poll(&mut context).is_pending());
+    // One that asks for places, too.
+    inquiry.store(1, Ordering::SeqCst);
+    let found: RankWaits = until("the answer", || {
+        process.notify();
+        told.lock().unwrap().take()
+    });
+    let [wait] = &found.waits[..] else {
+        panic!("{found:?}");
+    };
+    assert_eq!((&wait.call[..], &wait.place[..]), ("await", ""));
+    let [waits::Operation::Message { from, tag, .. }] = wait.operations[..] else {
+        panic!("{wait:?}");
+    };
+    assert_eq!((from, tag), (Some(0), Some(7)));
+    world
+        .send(SendMode::Standard, over(&mut [7; 3]), Target::Rank(0), 7)
+        .unwrap();
+    until("its end", || {
+        completion
+            .as_mut()
+            .poll(&mut context)
+            .is_ready()
+            .then_some(())
     });
 }
 

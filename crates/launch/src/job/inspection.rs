@@ -37,6 +37,9 @@ const MOST_CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long ranks may take to say what they wait for. One that waits in MPI answers as soon as it gets a core.
 const INQUIRY: Duration = Duration::from_millis(250);
+/// The same for the first time: to say where in the program it waits, it reads the debug information of that. In Rust, without optimization, this
+/// takes a third of a second of processor time.
+const FIRST_INQUIRY: Duration = Duration::from_secs(2);
 /// A share of a core is told if it was observed for so long.
 const OBSERVED: Duration = Duration::from_millis(50);
 /// How long nobody is let in when no descriptor is left.
@@ -49,6 +52,8 @@ struct Row {
     /// The process that was started as this rank.
     process: u32,
     phase: Phase,
+    /// It was asked what it waits for.
+    was_asked: bool,
     /// The counters of each engine that it has told of.
     places: Vec<CounterPlaces>,
 }
@@ -58,6 +63,7 @@ impl Row {
         world: None,
         process: 0,
         phase: Phase::Awaited,
+        was_asked: false,
         places: Vec::new(),
     };
 
@@ -236,6 +242,7 @@ impl Inspection {
             world,
             process,
             phase: Phase::Before,
+            was_asked: false,
             places: Vec::new(),
         };
         self.ranks.insert(rank, row);
@@ -352,7 +359,7 @@ impl Inspection {
         if self.inquiry.is_some() {
             return;
         }
-        let begun = Instant::now();
+        let (begun, patience) = (Instant::now(), patience(self.ranks.values_mut()));
         let here = self.ranks.iter().filter(|_| self.here);
         let core_time = here.filter_map(|(rank, row)| {
             let state = ProcessState::look(row.known_process())?;
@@ -360,7 +367,7 @@ impl Inspection {
         });
         self.inquiry = Some(Inquiry {
             begun,
-            deadline: begun + INQUIRY,
+            deadline: begun + patience,
             core_time: core_time.collect(),
             answers: BTreeMap::new(),
         });
@@ -437,6 +444,16 @@ impl Inspection {
     }
 }
 
+/// How long ranks may take for the answer that they are asked for now.
+fn patience<'a>(ranks: impl Iterator<Item = &'a mut Row>) -> Duration {
+    let within = ranks.filter(|row| row.phase == Phase::Within);
+    // All of them are asked.
+    let known = within.fold(true, |known, row| {
+        std::mem::replace(&mut row.was_asked, true) && known
+    });
+    if known { INQUIRY } else { FIRST_INQUIRY }
+}
+
 /// Reads up to the end of a line. `Some(true)` if it is there, `None` if it never will be.
 fn read_line(stream: &mut UnixStream, line: &mut Vec<u8>) -> Option<bool> {
     let mut bytes = [0; LONGEST_QUESTION];
@@ -481,5 +498,30 @@ impl Client {
             }
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_have_more_time_for_their_first_answer() {
+        let mut rows = [Row::AWAITED, Row::AWAITED];
+        let mut asked = |phases: [Phase; 2]| {
+            for (row, phase) in rows.iter_mut().zip(phases) {
+                row.phase = phase;
+            }
+            patience(rows.iter_mut())
+        };
+        assert_eq!(
+            asked([Phase::Before, Phase::Before]),
+            INQUIRY,
+            "nobody is in MPI"
+        );
+        assert_eq!(asked([Phase::Within, Phase::Before]), FIRST_INQUIRY);
+        assert_eq!(asked([Phase::Within, Phase::Before]), INQUIRY);
+        assert_eq!(asked([Phase::Within, Phase::Within]), FIRST_INQUIRY);
+        assert_eq!(asked([Phase::Within, Phase::Within]), INQUIRY);
     }
 }

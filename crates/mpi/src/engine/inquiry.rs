@@ -281,6 +281,26 @@ impl Engine {
         })
     }
 
+    /// What tasks of an executor await.
+    fn awaited_by_tasks(&self) -> Vec<Operation> {
+        let mut awaited = Vec::new();
+        for (id, slot) in self.core.requests.live() {
+            let waits = slot.has_on_complete()
+                && matches!(slot.on_complete().waiter, Some(Waiter::Task(_)));
+            if awaited.len() >= MOST {
+                break;
+            }
+            if waits {
+                self.operations_of(id, &mut awaited);
+            }
+        }
+        if awaited.is_empty() {
+            // Requests of another engine of this rank.
+            awaited.push(Operation::Other("futures".to_owned()));
+        }
+        awaited
+    }
+
     /// What must happen for a request to end.
     fn operations_of(&self, id: RequestId, into: &mut Vec<Operation>) {
         let Some(slot) = self.core.requests.get(id) else {
@@ -394,7 +414,11 @@ impl Guard<'_> {
         is_fiber: bool,
     ) -> Wait {
         let is_full = Inquiry::is_full(number);
-        let site = is_full.then(|| call_and_place(is_fiber));
+        let site = is_full.then(|| match what {
+            // The thread is none of the program's.
+            WaitFor::Futures => ("await".to_owned(), String::new()),
+            _ => call_and_place(is_fiber),
+        });
         let (call, place) = site.unwrap_or_default();
         let (any, mut operations) = match what {
             WaitFor::Requests(ids) => {
@@ -431,7 +455,7 @@ impl Guard<'_> {
                 )],
             ),
             WaitFor::Guest => (false, vec![Operation::Service]),
-            WaitFor::Futures => (false, vec![Operation::Other("futures".to_owned())]),
+            WaitFor::Futures => (true, self.awaited_by_tasks()),
             WaitFor::Outside(what) => (false, vec![Operation::Outside(what.to_owned())]),
         };
         operations.truncate(MOST);

@@ -236,6 +236,59 @@ fn threads_make_partitions_ready_at_once() {
     });
 }
 
+/// The data are there all the same. Sides may differ in their partitions and in what they count, if they mean the same elements.
+#[test]
+fn data_of_another_type_are_an_error() {
+    everywhere(2, |process| {
+        let world = process.world();
+        let peer = Target::Rank(1 - world.rank());
+        let pairs = Datatype::contiguous(2, Basic::Int.datatype()).unwrap();
+        for (sent, received, fits) in [
+            ((Basic::Int.datatype(), 4), (Basic::Int.datatype(), 4), true),
+            ((Basic::Int.datatype(), 4), (&pairs, 2), true),
+            (
+                (Basic::Byte.datatype(), 16),
+                (Basic::Int.datatype(), 4),
+                true,
+            ),
+            (
+                (Basic::Int.datatype(), 4),
+                (Basic::Float.datatype(), 4),
+                false,
+            ),
+            ((&pairs, 2), (Basic::Float.datatype(), 4), false),
+        ] {
+            let mut memory = vec![world.rank() as u8; 16];
+            // SAFETY: the request is freed before the memory is.
+            let buffer = |memory: &mut Vec<u8>, (datatype, count): (_, usize)| unsafe {
+                Buffer::new(memory.as_mut_ptr(), count, datatype)
+            };
+            let sends = world.rank() == 1;
+            let request = match sends {
+                true => world.psend_init(buffer(&mut memory, sent), 2, peer, 0),
+                false => world.precv_init(buffer(&mut memory, received), 1, peer, 0),
+            };
+            let request = request.unwrap();
+            for _ in 0..2 {
+                process.start(request).unwrap();
+                if sends {
+                    process.ready(request, 0..2).unwrap();
+                }
+                let outcome = process.wait(request);
+                if sends || fits {
+                    outcome.unwrap();
+                } else {
+                    let error = outcome.expect_err("numbers of another kind");
+                    assert_eq!(error.class(), ErrorClass::Type, "{error}");
+                    assert!(error.text().contains("MPI_FLOAT"), "{error}");
+                }
+                assert_eq!(memory, [1; 16]);
+            }
+            process.free_request(request).unwrap();
+        }
+    });
+}
+
 #[test]
 fn mistakes_are_named() {
     everywhere(2, |process| {

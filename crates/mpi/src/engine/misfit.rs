@@ -5,6 +5,7 @@ use weft_fabric::Peer;
 use super::collective_mismatch;
 use super::envelope::Envelope;
 use crate::buffer::Buffer;
+use crate::datatype::SignatureCode;
 use crate::error::{Error, ErrorClass};
 
 /// The error of a receive with less room than the message has bytes.
@@ -25,19 +26,29 @@ pub(super) fn does_not_fit(from: Peer, envelope: &Envelope, buffer: &Buffer) -> 
         return collective_mismatch::of_message(from, envelope, buffer.code());
     }
     let takes = buffer.takes(envelope.signature, envelope.size);
-    (!takes).then(|| of_another_type(from, envelope, buffer))
+    (!takes).then(|| {
+        of_another_type(
+            from,
+            envelope.tag,
+            (envelope.signature, envelope.size),
+            buffer,
+        )
+    })
 }
 
 /// The message is in the buffer all the same, byte for byte.
 #[cold]
-fn of_another_type(from: Peer, envelope: &Envelope, buffer: &Buffer) -> Error {
-    let (sent, expected) = (envelope.signature.name(), buffer.code().name());
+pub(super) fn of_another_type(
+    from: Peer,
+    tag: i32,
+    (signature, size): (SignatureCode, u64),
+    buffer: &Buffer,
+) -> Error {
+    let (sent, expected) = (signature.name(), buffer.code().name());
     Error::new(
         ErrorClass::Type,
         format!(
-            "a message of {} bytes from rank {from} of MPI_COMM_WORLD with tag {} was sent as {sent} and is received as {expected}{}; the datatypes of both sides must consist of the same basic elements in the same order: receive it as what it was sent, or send and receive it as MPI_BYTE",
-            envelope.size,
-            envelope.tag,
+            "a message of {size} bytes from rank {from} of MPI_COMM_WORLD with tag {tag} was sent as {sent} and is received as {expected}{}; the datatypes of both sides must consist of the same basic elements in the same order: receive it as what it was sent, or send and receive it as MPI_BYTE",
             if sent == expected {
                 " in another order"
             } else {

@@ -140,11 +140,13 @@ impl Engine {
                 "this rank has partitioned sends with 2^30 partitions together, and no more can be named; free some first",
             ));
         };
+        let signature = buffer.code();
         let made = Sending::new((to, collective), buffer, division, first_tag);
         let announcement = Announcement {
             partitions,
             first_tag,
             bytes: division.bytes(),
+            signature,
         };
         let sending = made.and_then(|sending| {
             self.announce((to, collective), tag, announcement)?;

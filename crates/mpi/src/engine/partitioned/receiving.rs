@@ -14,13 +14,15 @@ use weft_fabric::{Peer, Region, SharedBytes};
 
 use super::division::Division;
 use crate::buffer::{self, Buffer};
+use crate::datatype::SignatureCode;
+use crate::engine::misfit::of_another_type;
 use crate::engine::request_id::RequestId;
 use crate::engine::status::Outcome;
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
-/// Bytes of an announcement: partitions of the sender, first tag, bytes.
-pub(super) const ANNOUNCEMENT: usize = 16;
+/// Bytes of an announcement: partitions of the sender, first tag, bytes, code of their signature.
+pub(super) const ANNOUNCEMENT: usize = 18;
 
 /// What a receiver learns of its sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,6 +30,7 @@ pub(super) struct Announcement {
     pub partitions: u32,
     pub first_tag: u32,
     pub bytes: u64,
+    pub signature: SignatureCode,
 }
 
 impl Announcement {
@@ -35,16 +38,21 @@ impl Announcement {
         let mut bytes = [0; ANNOUNCEMENT];
         bytes[..4].copy_from_slice(&self.partitions.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.first_tag.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.signature.bits().to_le_bytes());
         bytes
     }
 
     fn from_bytes(bytes: [u8; ANNOUNCEMENT]) -> Self {
-        let all = u128::from_le_bytes(bytes);
+        let mut words = [0; 16];
+        words.copy_from_slice(&bytes[..16]);
+        let all = u128::from_le_bytes(words);
+        let signature = u16::from_le_bytes([bytes[16], bytes[17]]);
         Self {
             partitions: all as u32,
             first_tag: (all >> 32) as u32,
             bytes: (all >> 64) as u64,
+            signature: SignatureCode::from_bits(signature),
         }
     }
 }
@@ -65,8 +73,8 @@ pub(super) enum Piece {
 enum Sender {
     /// It is received into this memory.
     Expected(Box<[u8; ANNOUNCEMENT]>),
-    /// It is there.
-    Known(Division, u32),
+    /// It is there: how the data are divided, the tag of the first piece, the code of their signature.
+    Known(Division, u32, SignatureCode),
     /// There is none to be received from.
     Failed(Error),
 }
@@ -175,6 +183,7 @@ impl Receiving {
             None => Sender::Known(
                 Division::new(announcement.partitions, announcement.bytes),
                 announcement.first_tag,
+                announcement.signature,
             ),
         };
     }
@@ -194,8 +203,8 @@ impl Receiving {
     /// Waits for all pieces from now on, if the sender is known: answers how many, and the tag of the first. `None` if
     /// there will be none, with the error noted.
     pub(super) fn expect_pieces(&mut self) -> Option<(u32, u32)> {
-        let (division, first_tag) = match &self.sender {
-            Sender::Known(division, first_tag) => (*division, *first_tag),
+        let (division, first_tag, signature) = match &self.sender {
+            Sender::Known(division, first_tag, signature) => (*division, *first_tag, *signature),
             Sender::Failed(error) => {
                 self.error = Some(error.clone());
                 return None;
@@ -205,6 +214,9 @@ impl Receiving {
         let room = self.memory.len() as u64;
         if division.bytes() != room {
             self.error = Some(different(self.from, self.tag, division.bytes(), room));
+        } else if !self.buffer.takes(signature, room) {
+            let sent = (signature, room);
+            self.error = Some(of_another_type(self.from, self.tag, sent, &self.buffer));
         }
         self.pending = division.pieces();
         self.pieces.clear();
@@ -225,7 +237,7 @@ impl Receiving {
     /// A receive is about to be posted for a piece: answers where to. Pieces that follow may come with it.
     pub(super) fn post(&mut self, piece: u32, receive: RequestId) -> Region {
         self.pieces[piece as usize] = Piece::Posted(receive);
-        let Sender::Known(division, _) = &self.sender else {
+        let Sender::Known(division, ..) = &self.sender else {
             return Region::EMPTY;
         };
         let start = division.bytes_in(piece..piece + 1).start;
@@ -237,7 +249,7 @@ impl Receiving {
 
     /// The receive posted for a piece has ended. Answers which pieces came with it, itself included.
     pub(super) fn came(&mut self, piece: u32, outcome: &Outcome) -> Range<u32> {
-        let Sender::Known(division, _) = &self.sender else {
+        let Sender::Known(division, ..) = &self.sender else {
             return piece..piece;
         };
         let count = division.pieces_in(piece, outcome.bytes);
@@ -259,7 +271,7 @@ impl Receiving {
 
     /// These pieces are there, or never will be. True if they were the last.
     pub(super) fn end(&mut self, pieces: Range<u32>) -> bool {
-        let Sender::Known(division, _) = self.sender else {
+        let Sender::Known(division, ..) = self.sender else {
             return false;
         };
         for piece in pieces {
@@ -346,6 +358,7 @@ fn different(from: Peer, tag: i32, sent: u64, expected: u64) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::datatype::Basic;
 
     #[test]
     fn an_announcement_survives_the_way() {
@@ -353,6 +366,7 @@ mod tests {
             partitions: 0x0102_0304,
             first_tag: 77,
             bytes: 1 << 40,
+            signature: SignatureCode::of(Basic::Int),
         };
         let back = Announcement::from_bytes(announcement.to_bytes());
         assert_eq!(back, announcement);

@@ -446,11 +446,11 @@ impl Inspection {
 
 /// How long ranks may take for the answer that they are asked for now.
 fn patience<'a>(ranks: impl Iterator<Item = &'a mut Row>) -> Duration {
-    let within = ranks.filter(|row| row.phase == Phase::Within);
-    // All of them are asked.
-    let known = within.fold(true, |known, row| {
-        std::mem::replace(&mut row.was_asked, true) && known
-    });
+    let mut known = true;
+    for row in ranks.filter(|row| row.phase == Phase::Within) {
+        // All of them are asked.
+        known &= std::mem::replace(&mut row.was_asked, true);
+    }
     if known { INQUIRY } else { FIRST_INQUIRY }
 }
 

@@ -62,6 +62,22 @@ fn read_only_shared_memory_folder() {
     ]);
 }
 
+/// As while a package is brought up to date: the file of the program is gone.
+#[test]
+fn what_works_here_is_tried_by_a_program_whose_file_is_gone() {
+    let weft = weft_tests::installation().join("bin/weft");
+    let folder = tempfile::tempdir().expect("a folder");
+    let copy = folder.path().join("weft");
+    std::fs::copy(weft, &copy).expect("a copy");
+    let mut command = Command::new("sh");
+    let script = "exec 3<\"$0\"; rm \"$0\"; exec /proc/self/fd/3 info";
+    command.args(["-c", script]).arg(copy);
+    let ended = run(&mut command, Duration::from_secs(20));
+    ended.expect_success();
+    assert!(ended.out.contains("cross-memory attach"), "{ended:?}");
+    assert!(!ended.out.contains("could not be tried"), "{ended:?}");
+}
+
 /// As in many containers: the kernel refuses to copy between the memories of two processes.
 #[test]
 fn no_access_to_the_memory_of_other_processes() {

@@ -86,7 +86,8 @@ pub fn between_siblings() -> Availability {
 }
 
 fn start(words: &[&str]) -> io::Result<Child> {
-    Command::new(std::env::current_exe()?)
+    // By this name it is found also if its file was replaced meanwhile.
+    Command::new("/proc/self/exe")
         .arg(HIDDEN)
         .args(words)
         .stdin(Stdio::piped())

@@ -62,9 +62,9 @@ fn a_process_that_was_started_and_panics_ends_the_job() {
         let words = [fabric, &["-n", "1", &program, "start-panicking"]].concat();
         let ended = Job::new(words).run();
         assert_eq!(ended.code(), Some(101), "{ended:?}");
-        let last = "weft: rank 1 of the job (rank 0 of spawned world 1) failed first: exited with code 101 before MPI_Finalize; \
-                    1 other rank was ended";
-        assert_eq!(ended.last(), last, "{ended:?}");
+        // The other one may have heard of it, and ended, before the launcher ends it.
+        let last = "weft: rank 1 of the job (rank 0 of spawned world 1) failed first: exited with code 101 before MPI_Finalize";
+        assert!(ended.error.contains(last), "{ended:?}");
     }
 }
 

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use network::Network;
 use slurm::Slurm;
-use weft_tests::{Ended, build, check_sessions_beside, installation, run};
+use weft_tests::{Ended, build, check_sessions_beside, installation, is_long, run};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
@@ -351,11 +351,7 @@ fn started_by_prterun_and_the_launcher_of_open_mpi() {
         return;
     };
     // An abort beside which a rank ended by itself was forgotten by a daemon of PRRTE once in twenty times.
-    let aborts = if std::env::var_os("WEFT_SEEDS").is_some() {
-        40
-    } else {
-        1
-    };
+    let aborts = if is_long() { 40 } else { 1 };
     let again = ENDS.iter().filter(|(end, ..)| *end == "abort").cycle();
     let ends: Vec<_> = ENDS.iter().chain(again.take(aborts - 1)).copied().collect();
     for launcher in ["prterun", "mpiexec"] {

@@ -57,10 +57,7 @@ fn of_few_ranks(case: &Case) -> bool {
 
 /// These groups of programs; all of them in a long run of the tests. What a rank finds out is the same under each launcher.
 fn groups<'a>(few: &'a [&'a str], all: &'a [&'a str]) -> &'a [&'a str] {
-    match std::env::var_os("WEFT_SEEDS") {
-        Some(_) => all,
-        None => few,
-    }
+    if weft_tests::is_long() { all } else { few }
 }
 
 /// Under the second launcher, one program for each kind of waiting. Those of `deadlock-others` differ in the call that waits.

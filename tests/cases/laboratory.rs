@@ -22,9 +22,9 @@ fn shorter(source: &str) -> PathBuf {
 fn writes(source: &str, file: &str) {
     let source = format!("examples/lab/{source}");
     let itself = build(&source, &[]);
-    let program = match std::env::var_os("WEFT_SEEDS") {
-        Some(_) => itself.clone(),
-        None => build(&shorter(&source).to_string_lossy(), &[]),
+    let program = match weft_tests::is_long() {
+        true => itself.clone(),
+        false => build(&shorter(&source).to_string_lossy(), &[]),
     };
     let folder = scratch(file);
     let _ = std::fs::remove_file(folder.join(file));

@@ -649,9 +649,10 @@ fn there_is_no_limit_to_large_messages_under_way() {
 #[test]
 fn who_floods_waits_instead_of_filling_the_memory_of_who_does_not_receive() {
     let program = build("tests/programs/overrun.c", &["-pthread"]);
-    let count = match std::env::var_os("WEFT_SEEDS") {
-        Some(_) => "10000000",
-        None => "500000",
+    let count = if weft_tests::is_long() {
+        "10000000"
+    } else {
+        "500000"
     };
     for fabric in ["auto", "tcp"] {
         let mut command = tool("mpiexec");

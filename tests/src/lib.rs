@@ -336,6 +336,12 @@ pub fn processes_of(program: &Path) -> Vec<u32> {
     }
 }
 
+/// Whether this is a long run of the tests (`cargo xtask test --long`), which sets `WEFT_SEEDS`.
+#[must_use]
+pub fn is_long() -> bool {
+    std::env::var_os("WEFT_SEEDS").is_some()
+}
+
 /// Seeds of a random test: `WEFT_SEED` alone, or the first `WEFT_SEEDS`, or as many as it usually takes:
 /// fewer where a sanitizer watches.
 ///

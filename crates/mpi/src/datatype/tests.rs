@@ -882,3 +882,21 @@ fn external_sizes_of_the_empty_and_the_vast() {
     assert_eq!(empties.elements(0), Some(0));
     assert_eq!(empties.elements(1), None);
 }
+
+/// More elements than any number of bytes counts, all at one place: what there is room for is packed, and no more.
+#[test]
+fn a_count_beyond_all_bytes_is_packed_as_far_as_there_is_room() {
+    let doubles = Datatype::vector(2, 1, 2, Basic::Double.datatype()).unwrap();
+    let at_one_place = Datatype::resized(0, 0, &doubles).unwrap();
+    let (memory, mut out) = ([1.0_f64, 0.0, 3.0], [0; 40]);
+    // So many times 16 bytes are 32, but for the bits that are lost.
+    let count = (1 << 60) + 2;
+    for room in [16, 32, 40] {
+        // SAFETY: all elements lie in `memory`.
+        let packed =
+            unsafe { at_one_place.pack(memory.as_ptr().cast(), count, 0, &mut out[..room]) };
+        assert_eq!(packed, room);
+    }
+    let first = [1.0_f64, 3.0, 1.0, 3.0, 1.0].map(f64::to_ne_bytes);
+    assert_eq!(out, first.as_flattened());
+}

@@ -189,7 +189,7 @@ impl Times<'_> {
     pub fn walk(&self, spot: Spot, from: usize, length: usize, visit: &mut impl Visit) {
         let bytes = self.body.bytes;
         let all = self.turns();
-        if from == 0 && length == bytes.wrapping_mul(self.count) {
+        if from == 0 && bytes.checked_mul(self.count) == Some(length) {
             return self.whole(spot, visit);
         }
         // Of element `index`, whose data from byte `skip` on go to `position`.

@@ -284,15 +284,12 @@ impl Engine {
     /// What tasks of an executor await.
     fn awaited_by_tasks(&self) -> Vec<Operation> {
         let mut awaited = Vec::new();
-        for (id, slot) in self.core.requests.live() {
-            let waits = slot.has_on_complete()
-                && matches!(slot.on_complete().waiter, Some(Waiter::Task(_)));
-            if awaited.len() >= MOST {
-                break;
-            }
-            if waits {
-                self.operations_of(id, &mut awaited);
-            }
+        let live = self.core.requests.live();
+        let by_tasks = live.filter(|(_, slot)| {
+            slot.has_on_complete() && matches!(slot.on_complete().waiter, Some(Waiter::Task(_)))
+        });
+        for (id, _) in by_tasks.take(MOST) {
+            self.operations_of(id, &mut awaited);
         }
         if awaited.is_empty() {
             // Requests of another engine of this rank.

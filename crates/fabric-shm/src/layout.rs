@@ -53,7 +53,7 @@ use crate::shared_transfer::SharedTransfer;
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"weft shm");
 
 /// Changes whenever anything in the segment moves or changes its meaning.
-pub(crate) const VERSION: u32 = 10;
+pub(crate) const VERSION: u32 = 11;
 
 /// Most process slots of a job, and so most ranks: as many as the two-level set of pending lanes with one
 /// summary word can name.
@@ -347,8 +347,8 @@ impl Shape {
         let (lane_slots, bulk, data, grants) = match basis {
             // Short histories come to the end of a lane.
             1..=8 if cfg!(fault_points) => (8, 12 << 10, 4 << 10, 64),
-            1..=8 => (256, 128 << 10, 16 << 10, 16 << 10),
-            9..=16 => (128, 128 << 10, 16 << 10, 8 << 10),
+            1..=8 => (256, 192 << 10, 64 << 10, 16 << 10),
+            9..=16 => (128, 192 << 10, 64 << 10, 8 << 10),
             17..=64 => (64, 44 << 10, 16 << 10, 2 << 10),
             65..=256 => (32, 24 << 10, 8 << 10, 1 << 10),
             257..=MAX_RANKS => (16, 12 << 10, 4 << 10, 1 << 10),

@@ -275,7 +275,7 @@ pub struct SyncKey(pub u64);
 pub struct Limits {
     /// Largest data part of one message, in bytes (at least 4096).
     pub data: usize,
-    /// From this size on a portal is the quicker way than messages, in bytes.
+    /// Up to so many bytes messages are the quicker way, and a portal is beyond.
     pub bulk: usize,
 }
 

@@ -111,7 +111,7 @@ impl Portals {
                 common.outbox.post(fabric, node, frame, &[]);
                 return Err(too_long(node, size as u64, permit.size as usize));
             }
-            transfer.step = if size < common.limits.bulk && size <= common.limits.data {
+            transfer.step = if size <= common.limits.bulk.min(common.limits.data) {
                 Step::Send
             } else {
                 Step::Move {

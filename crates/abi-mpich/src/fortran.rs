@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 
 use crate::alias;
-use crate::status::Classic;
+use crate::status::{Classic, is_none};
 
 macro_rules! same {
     ($($convert:ident $direct:ident, $back:ident $invert:ident: $handle:ty;)*) => {$(
@@ -50,13 +50,29 @@ same! {
     PMPI_Win_toint MPI_Win_toint, PMPI_Win_fromint MPI_Win_fromint: c_int;
 }
 
+/// `MPI_ERR_ARG` of MPICH.
+const NO_STATUS: c_int = 12;
+
+/// Copies a status. The constants that stand for none (`MPI_STATUS_IGNORE`, `MPI_F_STATUS_IGNORE`) cannot be converted (MPI 5.0,
+/// section 19.3.5).
+///
+/// # Safety
+/// Each is such a constant, or the address of a status.
+unsafe fn convert(from: *const Classic, to: *mut Classic) -> c_int {
+    if is_none(from) || is_none(to) {
+        return NO_STATUS;
+    }
+    // SAFETY: the program passes a status, and room for another one.
+    unsafe { to.write_unaligned(from.read_unaligned()) };
+    0
+}
+
 macro_rules! statuses {
     ($($function:ident $direct:ident;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $function(from: *const Classic, to: *mut Classic) -> c_int {
-            // SAFETY: the program passes a status, and room for another one.
-            unsafe { to.write_unaligned(from.read_unaligned()) };
-            0
+            // SAFETY: as the caller promises.
+            unsafe { convert(from, to) }
         }
         alias!($direct => $function);
     )*};
@@ -69,4 +85,32 @@ statuses! {
     PMPI_Status_f082c MPI_Status_f082c;
     PMPI_Status_f082f MPI_Status_f082f;
     PMPI_Status_f2f08 MPI_Status_f2f08;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_status_is_not_converted() {
+        let given = Classic {
+            count_low: 8,
+            count_high_and_cancelled: 0,
+            source: 1,
+            tag: 2,
+            error: 0,
+        };
+        let mut made = Classic { tag: 0, ..given };
+        let (none, ignored) = (std::ptr::null(), std::ptr::without_provenance(1));
+        // SAFETY: statuses, and the constants for none.
+        unsafe {
+            assert_eq!(PMPI_Status_f2c(&given, &mut made), 0);
+            assert_eq!(made, given);
+            for from in [none, ignored] {
+                assert_eq!(PMPI_Status_f2c(from, &mut made), NO_STATUS);
+                assert_eq!(PMPI_Status_c2f(&given, from.cast_mut()), NO_STATUS);
+            }
+        }
+        assert_eq!(crate::error::decode(NO_STATUS), 13);
+    }
 }

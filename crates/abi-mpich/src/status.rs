@@ -113,7 +113,7 @@ impl Standard {
 
 /// Whether the program wants no status: `MPI_STATUS_IGNORE`, `MPI_STATUSES_IGNORE`, or nothing at all.
 #[inline(always)]
-fn is_none(at: *const Classic) -> bool {
+pub fn is_none(at: *const Classic) -> bool {
     at.addr() <= 1
 }
 

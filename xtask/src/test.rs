@@ -104,6 +104,8 @@ const STEPS: &[Step] = &[
     Step::new("layers", "cargo xtask layers"),
     Step::new("links", "cargo xtask links"),
     Step::new("codegen", "cargo xtask codegen --check"),
+    // Before what runs side by side: others than the debug build take it from there (`ciphers`).
+    Step::new("ciphers", "cargo build --package aws-lc-sys"),
     Step {
         beside_others: true,
         ..Step::new(

@@ -119,16 +119,8 @@ const STEPS: &[Step] = &[
         ..Step::new("installation", "cargo xtask dist")
     },
     Step {
-        // Pages for those who work here: modules speak of private items too.
-        environment: &[(
-            "RUSTDOCFLAGS",
-            "-D warnings -A rustdoc::private_intra_doc_links",
-        )],
         beside_others: true,
-        ..Step::new(
-            "documentation",
-            "cargo doc --workspace --no-deps --document-private-items --quiet",
-        )
+        ..Step::new("documentation", "cargo xtask documentation")
     },
     Step {
         // Alone: what waits for another rank counts more beside other work.
@@ -232,7 +224,10 @@ const STEPS: &[Step] = &[
         // core busy: the compiler's, and one rank alone.
         beside_others: true,
         long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
-        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
+        ..Step::new(
+            "mpi4py",
+            "cargo xtask mpi4py --wheel --ranks 1,3 --alone-once",
+        )
     },
     Step {
         // Ranks that wait for each other, most of the time.

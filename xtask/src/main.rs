@@ -4,7 +4,6 @@ mod ciphers;
 mod codegen;
 mod components;
 mod dist;
-mod documentation;
 mod fuzz;
 mod instructions;
 mod layers;
@@ -39,8 +38,6 @@ enum Chore {
     Deb(packages::Arguments),
     /// Builds Weft in release and lays it out with bin, lib, include.
     Dist(dist::Arguments),
-    /// Makes the pages of all rooms; a link that leads nowhere fails.
-    Documentation,
     /// Runs the fuzz targets, each for some seconds.
     Fuzz(fuzz::Arguments),
     /// Counts the instructions of calls, and compares them with their budgets.
@@ -72,7 +69,6 @@ fn main() -> std::process::ExitCode {
         Chore::Codegen(arguments) => codegen::run(&arguments),
         Chore::Deb(arguments) => packages::run(&arguments),
         Chore::Dist(arguments) => dist::run(&arguments),
-        Chore::Documentation => documentation::make(),
         Chore::Fuzz(arguments) => fuzz::run(&arguments),
         Chore::Instructions(arguments) => instructions::run(&arguments),
         Chore::Layers => layers::check(),

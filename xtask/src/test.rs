@@ -119,8 +119,16 @@ const STEPS: &[Step] = &[
         ..Step::new("installation", "cargo xtask dist")
     },
     Step {
+        // Pages for those who work here: modules speak of private items too.
+        environment: &[(
+            "RUSTDOCFLAGS",
+            "-D warnings -A rustdoc::private_intra_doc_links",
+        )],
         beside_others: true,
-        ..Step::new("documentation", "cargo xtask documentation")
+        ..Step::new(
+            "documentation",
+            "cargo doc --workspace --no-deps --document-private-items --quiet",
+        )
     },
     Step {
         // Alone: what waits for another rank counts more beside other work.

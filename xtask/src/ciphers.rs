@@ -1,5 +1,5 @@
 //! The C code of aws-lc, which neither Miri nor a sanitizer looks into: as the debug build has it, so as not to be built once more for
-//! each.
+//! each, nor for an installation that is only tested.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -16,6 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use crate::ciphers::Ciphers;
 use crate::rooms::root;
 
 /// Where to lay it out.
@@ -45,11 +46,17 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         Some(prefix) => std::env::current_dir()?.join(prefix),
         None => target.join("dist"),
     };
-    let status = cargo()
+    let profile = profile();
+    let mut build = cargo();
+    if profile != RELEASE {
+        Ciphers::are_built(&mut build)?;
+    }
+    let status = build
         .current_dir(&root)
         .args([
             "build",
-            "--release",
+            "--profile",
+            &profile,
             "--package",
             "weft",
             "--package",
@@ -64,9 +71,9 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         .status()
         .context("cannot start cargo")?;
     if !status.success() {
-        bail!("cargo build --release ended badly ({status})");
+        bail!("cargo build --profile {profile} ended badly ({status})");
     }
-    let built = target.join("release");
+    let built = target.join(&profile);
     let libraries = LIBRARIES.map(|(name, _)| built.join(name));
     arrange(
         &prefix,
@@ -74,6 +81,13 @@ pub fn lay_out(prefix: Option<&Path>) -> Result<PathBuf> {
         libraries.each_ref().map(PathBuf::as_path),
     )?;
     Ok(prefix)
+}
+
+const RELEASE: &str = "release";
+
+/// Cargo's profile with which it is built: that of releases, or as the environment says, for what is only to be tested.
+fn profile() -> String {
+    std::env::var("WEFT_DIST_PROFILE").unwrap_or_else(|_| RELEASE.to_owned())
 }
 
 /// Libraries: as cargo names them, and as programs ask for them. `libmpi.so` for linkers is not among them: whoever builds a

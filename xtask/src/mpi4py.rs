@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Numbers of ranks.
     #[arg(long, value_delimiter = ',', default_value = "1,2,3,4")]
     ranks: Vec<u32>,
+    /// Files whose tests ask nothing of other ranks run with the first number of ranks alone.
+    #[arg(long)]
+    alone_once: bool,
     /// Only test files whose name contains one of these.
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     only: Vec<String>,

@@ -104,6 +104,8 @@ const STEPS: &[Step] = &[
     Step::new("layers", "cargo xtask layers"),
     Step::new("links", "cargo xtask links"),
     Step::new("codegen", "cargo xtask codegen --check"),
+    // Before what runs side by side: others than the debug build take it from there (`ciphers`).
+    Step::new("ciphers", "cargo build --package aws-lc-sys"),
     Step {
         beside_others: true,
         ..Step::new(
@@ -230,7 +232,10 @@ const STEPS: &[Step] = &[
         // core busy: the compiler's, and one rank alone.
         beside_others: true,
         long: Long::Line("cargo xtask mpi4py --wheel --ranks 1,2,3,4"),
-        ..Step::new("mpi4py", "cargo xtask mpi4py --wheel --ranks 1,3")
+        ..Step::new(
+            "mpi4py",
+            "cargo xtask mpi4py --wheel --ranks 1,3 --alone-once",
+        )
     },
     Step {
         // Ranks that wait for each other, most of the time.

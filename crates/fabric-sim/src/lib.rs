@@ -62,7 +62,7 @@ mod report;
 mod scheduler;
 mod stall;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use config::{Config, Cost, Fault};
 pub use endpoint::{Handle, SimEndpoint};
@@ -91,10 +91,19 @@ impl World {
         &self,
         part: impl Fn(SimEndpoint) -> R + Sync,
     ) -> Result<Report<R>, Failure> {
+        let results: Vec<Mutex<Option<R>>> =
+            (0..self.config.ranks).map(|_| Mutex::default()).collect();
+        let played = self.play(&|rank, endpoint| {
+            let result = part(endpoint);
+            *open(&results[rank]) = Some(result);
+        });
+        played.report(results.iter().map(|result| open(result).take()).collect())
+    }
+
+    /// One function, whatever the ranks play: what starts threads is much to compile.
+    fn play(&self, part: &(dyn Fn(usize, SimEndpoint) + Sync)) -> Arc<Scheduler> {
         let count = self.config.ranks;
         let scheduler = Arc::new(Scheduler::new(self.config.clone(), true));
-        let part = &part;
-        let mut results: Vec<Option<R>> = Vec::new();
         std::thread::scope(|scope| {
             let mut threads = Vec::with_capacity(count);
             for rank in 0..count {
@@ -114,10 +123,10 @@ impl World {
             scheduler.start(threads.iter().map(|thread| thread.thread().clone()));
             for thread in threads {
                 // A thread catches what its rank throws, so joining does not fail.
-                results.push(thread.join().unwrap_or(None));
+                let _ = thread.join();
             }
         });
-        scheduler.report(results)
+        scheduler
     }
 
     /// The endpoints of all ranks, to be driven in turn by one thread. Then whoever polls without
@@ -133,26 +142,29 @@ impl World {
 
 impl Scheduler {
     /// What the thread of one rank does.
-    fn play<R>(self: Arc<Self>, rank: usize, part: &impl Fn(SimEndpoint) -> R) -> Option<R> {
+    fn play(self: Arc<Self>, rank: usize, part: &(dyn Fn(usize, SimEndpoint) + Sync)) {
         let me = endpoint::peer(rank).0;
         self.await_first_permit(rank);
         if self.is_over() {
             self.leave(me, Ending::Unwound);
-            return None;
+            return;
         }
         let endpoint = SimEndpoint::new(self.clone(), rank);
-        let played = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| part(endpoint)));
-        match played {
-            Ok(result) => {
-                self.leave(me, Ending::Returned);
-                Some(result)
-            }
-            Err(thrown) => {
-                self.leave(me, Ending::of(thrown));
-                None
-            }
-        }
+        let played =
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| part(rank, endpoint)));
+        self.leave(
+            me,
+            match played {
+                Ok(()) => Ending::Returned,
+                Err(thrown) => Ending::of(thrown),
+            },
+        );
     }
+}
+
+/// Who has it puts one value there, so it is whole even if he panics.
+fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{over, pattern};
+use crate::common::{Part, over, pattern};
 use weft_fabric::Peer;
 use weft_fabric_sim::{Config, Fault, World};
 use weft_mpi::coll::{self, Members};
@@ -11,6 +11,10 @@ use weft_mpi::{Error, ErrorClass, Process, SendMode, Source, TagPattern, Target}
 
 /// Runs `rank` as so many ranks of which the last one dies, under several seeds.
 fn without_the_last(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
+    but_the_last(ranks, &rank);
+}
+
+fn but_the_last(ranks: u32, rank: Part<'_>) {
     let dead = Peer(ranks - 1);
     for seed in 0..16 {
         let death = Fault::Death {

@@ -127,6 +127,7 @@ impl Numbers {
 
 /// Runs a test for windows of every flavor on every fabric, with 1 to 4 ranks.
 fn with_windows(count: usize, test: impl Fn(&Comm, &Numbers) + Sync) {
+    let test: &(dyn Fn(&Comm, &Numbers) + Sync) = &test;
     for ranks in 1..=4 {
         everywhere(ranks, |process: Arc<Process>| {
             let world = process.world();

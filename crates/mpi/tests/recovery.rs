@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::common::{everywhere, over};
+use crate::common::{Part, everywhere, over};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use weft_fabric::Peer;
@@ -188,6 +188,10 @@ fn all_that_are_left_agree_whenever_somebody_dies() {
 
 /// Runs `rank` as so many ranks of which the last one dies, under several seeds.
 fn without_the_last(ranks: u32, rank: impl Fn(Arc<Process>) + Sync) {
+    but_the_last(ranks, &rank);
+}
+
+fn but_the_last(ranks: u32, rank: Part<'_>) {
     let dead = Peer(ranks - 1);
     for seed in 0..16 {
         let at = Duration::from_micros(20 * seed);

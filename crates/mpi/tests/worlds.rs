@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use weft_atomic::{AtomicBool, Ordering};
 
-use crate::common::over;
+use crate::common::{Part, over};
 use weft_fabric::{Fabric, Peer};
 use weft_fabric_local::Local;
 use weft_fabric_shm::Shm;
@@ -27,14 +27,14 @@ fn process(fabric: Box<dyn Fabric>) -> Arc<Process> {
     Process::in_world(fabric, FIRST, Group::of(members), 1)
 }
 
-fn to_the_end(fabric: Box<dyn Fabric>, rank: &impl Fn(Arc<Process>)) {
+fn to_the_end(fabric: Box<dyn Fabric>, rank: &dyn Fn(Arc<Process>)) {
     let process = process(fabric);
     rank(Arc::clone(&process));
     process.drain();
 }
 
-fn on_threads(rank: &(impl Fn(Arc<Process>) + Sync)) {
-    fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
+fn on_threads(rank: Part<'_>) {
+    fn threads<F: Fabric + 'static>(endpoints: Vec<F>, rank: Part<'_>) {
         std::thread::scope(|scope| {
             for endpoint in endpoints {
                 scope.spawn(move || to_the_end(Box::new(endpoint), rank));
@@ -47,9 +47,13 @@ fn on_threads(rank: &(impl Fn(Arc<Process>) + Sync)) {
 
 fn everywhere(rank: impl Fn(Arc<Process>) + Sync) {
     on_threads(&rank);
+    simulated(&rank);
+}
+
+fn simulated(rank: Part<'_>) {
     for seed in 0..8 {
         let world = World::new(Config::new(ALL as usize, seed));
-        if let Err(failure) = world.run(|endpoint| to_the_end(Box::new(endpoint), &rank)) {
+        if let Err(failure) = world.run(|endpoint| to_the_end(Box::new(endpoint), rank)) {
             panic!("seed {seed}: {failure}");
         }
     }

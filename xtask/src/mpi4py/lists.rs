@@ -15,6 +15,8 @@ use serde::Deserialize;
 pub struct Lists {
     /// Test files to run, without `.py`, in the order of the list.
     pub files: Vec<String>,
+    /// Those of them whose tests ask nothing of other ranks.
+    pub alone: Vec<String>,
     /// What is left out.
     pub excluded: Vec<Excluded>,
 }
@@ -42,6 +44,8 @@ pub struct Excluded {
 #[serde(deny_unknown_fields)]
 struct IncludedFile {
     files: Vec<String>,
+    #[serde(default)]
+    alone: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -90,14 +94,14 @@ impl Lists {
         }
         Ok(Self {
             files,
+            alone: self.alone,
             excluded: Vec::new(),
         })
     }
 
     fn check(included: &str, excluded: &str, present: &[String], coverage: &str) -> Result<Self> {
-        let mut files = toml::from_str::<IncludedFile>(included)
-            .context("included.toml")?
-            .files;
+        let IncludedFile { mut files, alone } =
+            toml::from_str(included).context("included.toml")?;
         let all = toml::from_str::<ExcludedFile>(excluded)
             .context("excluded.toml")?
             .excluded;
@@ -140,6 +144,9 @@ impl Lists {
                 wrong.push(format!("{file} is listed {times} times"));
             }
         }
+        for file in alone.iter().filter(|file| !files.contains(file)) {
+            wrong.push(format!("{file} is alone, but not included"));
+        }
         for file in present
             .iter()
             .filter(|file| !named.contains_key(file.as_str()))
@@ -154,7 +161,11 @@ impl Lists {
                 wrong.join("\n")
             );
         }
-        Ok(Self { files, excluded })
+        Ok(Self {
+            files,
+            alone,
+            excluded,
+        })
     }
 }
 
@@ -198,6 +209,11 @@ mod tests {
             ("files = [\"test_a\"]", "", "neither"),
             ("files = [\"test_a\", \"test_b\"]", excluded, "2 times"),
             ("files = [\"test_a\", \"test_c\"]", excluded, "no such file"),
+            (
+                "files = [\"test_a\"]\nalone = [\"test_b\"]",
+                excluded,
+                "not included",
+            ),
         ] {
             let cause = Lists::check(included, excluded, &present, "")
                 .err()

@@ -160,7 +160,10 @@ impl<'a> Session<'a> {
             .iter()
             .filter(|entry| entry.holds(ranks, hosts));
         let mut excluded: Vec<String> = holding.map(|entry| entry.pattern.clone()).collect();
-        let mut files: &[String] = &self.lists.files;
+        let once = self.arguments.alone_once && self.arguments.ranks.first() != Some(&ranks);
+        let mut wanted = self.lists.files.clone();
+        wanted.retain(|file| !(once && self.lists.alone.contains(file)));
+        let mut files: &[String] = &wanted;
         let mut restarts = 0;
         let mut jobs = 0;
         while !files.is_empty() {

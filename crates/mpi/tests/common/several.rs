@@ -10,9 +10,9 @@ use weft_fabric_tcp::Tcp;
 use weft_mpi::coll::{self, Members};
 use weft_mpi::{Comm, Process, SendMode, Source, TagPattern, Target};
 
-use super::over;
+use super::{Part, over};
 
-fn run<F: Fabric + 'static>(endpoints: Vec<F>, rank: &(impl Fn(Arc<Process>) + Sync)) {
+fn run<F: Fabric + 'static>(endpoints: Vec<F>, rank: Part<'_>) {
     std::thread::scope(|scope| {
         for endpoint in endpoints {
             scope.spawn(move || {
@@ -65,12 +65,7 @@ impl Through {
     }
 
     /// Runs `rank` as so many ranks whose threads call at once. It must end.
-    fn play<R: Fn(Arc<Process>) + Send + Sync + 'static>(
-        self,
-        ranks: u32,
-        channels: u32,
-        rank: Arc<R>,
-    ) {
+    fn play(self, ranks: u32, channels: u32, rank: Arc<dyn Fn(Arc<Process>) + Send + Sync>) {
         within(Box::new(move || match self {
             Self::Local => run(Local::group_with_channels(ranks as usize, channels), &*rank),
             Self::Shm(cross_memory) => {
@@ -92,7 +87,7 @@ pub fn side_by_side(
     channels: u32,
     rank: impl Fn(Arc<Process>) + Send + Sync + 'static,
 ) {
-    let rank = Arc::new(rank);
+    let rank: Arc<dyn Fn(Arc<Process>) + Send + Sync> = Arc::new(rank);
     for through in ALL.into_iter().filter(|through| *through != Through::Tcp) {
         through.play(ranks, channels, Arc::clone(&rank));
     }

@@ -113,12 +113,19 @@ macro_rules! conformance {
             );
         }
     };
-    (@each $stage:expr; $($group:ident::$property:ident,)*) => {$(
-        #[test]
-        fn $property() {
-            $group::$property(&$stage);
+    (@each $stage:expr; $($group:ident::$property:ident,)*) => {
+        /// One for all properties, as in the conformance suite of fabrics.
+        fn stage() -> impl Stage {
+            $stage
         }
-    )*};
+
+        $(
+            #[test]
+            fn $property() {
+                $group::$property(&stage());
+            }
+        )*
+    };
 }
 
 conformance!(sim_1, Simulated(|count| Config::new(count, 1)));

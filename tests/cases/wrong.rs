@@ -31,7 +31,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use weft_tests::{build, root, run, tool};
+use weft_tests::{build, installation, root, run, scratch, tool};
 
 /// Longest time for one program: those that stand still are ended long before.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -206,6 +206,38 @@ fn check_by(folder: &str, group: &str, wanted: &dyn Fn(&Case) -> bool, launch: &
 #[test]
 fn deadlocks_are_proven_and_explained() {
     check("tests/wrong", "deadlock-");
+}
+
+/// What packages contain.
+#[test]
+fn calls_have_names_without_debug_information() {
+    let stripped = scratch("stripped").join("libmpi_abi.so.1");
+    std::fs::copy(installation().join("lib/libmpi_abi.so.1"), &stripped).expect("a library");
+    let strip = Command::new("strip")
+        .arg("--strip-unneeded")
+        .arg(&stripped)
+        .status();
+    assert!(strip.expect("strip").success());
+    let launch = |ranks: u32| {
+        let mut command = tool("mpiexec");
+        command
+            .env("LD_LIBRARY_PATH", stripped.parent().unwrap_or(&stripped))
+            .args(["-n", &ranks.to_string()]);
+        command
+    };
+    check_by("tests/wrong", "deadlock-pairs", &|_| true, &launch);
+    check_by("tests/wrong", "collectives-pairs", &|_| true, &launch);
+}
+
+/// There each call is made by other code of the library.
+#[test]
+fn calls_have_names_in_a_profiled_program() {
+    let launch = |ranks: u32| {
+        let mut command = tool("mpiexec");
+        command.args(["-n", &ranks.to_string(), "--profile=/dev/null"]);
+        command
+    };
+    check_by("tests/wrong", "deadlock-pairs", &|_| true, &launch);
 }
 
 #[test]

@@ -17,6 +17,7 @@ use weft_mpi::rma::Window;
 use crate::c;
 use crate::fault::{self, Checked, Fault};
 use crate::generated::constants as k;
+use crate::generated::profiled::{CALLS, CONTINUED};
 use crate::state::{self, ErrhandlerObject, FileObject, MessageObject, SessionObject, WinObject};
 use crate::{check, handle};
 
@@ -43,6 +44,14 @@ pub enum Scope {
     Tool,
     /// None.
     None,
+}
+
+/// The name of the call that begins at this address, or goes on there when its short way is not possible.
+pub fn name_at(start: usize) -> Option<&'static str> {
+    let entries = CALLS.iter().map(|call| (call.name, call.whole));
+    let mut all = entries.chain(CONTINUED);
+    let found = all.find(|(_, code)| code.0.addr() == start);
+    found.map(|(name, _)| name)
 }
 
 /// Runs the body of an entry point.

@@ -287,6 +287,7 @@ fn ensure_runtime(thread_level: c_int) -> Checked<&'static Runtime> {
         return Ok(runtime);
     }
     crate::check::mode();
+    weft_sys::call_site::set_names_of_entry_points(crate::entry::name_at);
     crate::profile::begin();
     let launcher =
         bootstrap::join().map_err(|error| Fault::new(k::MPI_ERR_OTHER, error.to_string()))?;

@@ -162,7 +162,7 @@ impl Scheduler {
     }
 }
 
-/// Who has it puts one value there, so it is whole even if he panics.
+/// Whoever locks it writes one value, so a panic leaves it whole.
 fn open<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -169,6 +169,16 @@ impl CallSite {
     }
 }
 
+/// Name of the entry point that begins at this address; `None` if none does.
+pub type NameOfEntryPoint = fn(usize) -> Option<&'static str>;
+
+static NAMES: OnceLock<NameOfEntryPoint> = OnceLock::new();
+
+/// Tells this room the names of the entry points of the shared library that it is part of. The first one who does so counts.
+pub fn set_names_of_entry_points(names: NameOfEntryPoint) {
+    let _ = NAMES.set(names);
+}
+
 /// The function of the shared library that this code is part of by which it was entered.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPoint {
@@ -184,32 +194,42 @@ impl EntryPoint {
         entry_and_site().0
     }
 
-    /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Reads debug information.
+    /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Calls of MPI have [their names](set_names_of_entry_points); those of
+    /// other functions are read from the debug information of the library, which takes long, and which may have been stripped.
     #[must_use]
     pub fn name(&self) -> Option<String> {
-        let name_of = |address: usize| {
-            let mut found = None;
-            backtrace::resolve(address as *mut c_void, |symbol| {
-                // What is inlined comes first.
-                found = symbol
-                    .name()
-                    .map(|name| format!("{name:#}"))
-                    .or(found.take());
-            });
-            found
-        };
-        let found = match (name_of(self.entered), self.within) {
-            // What a profiled program is led through.
-            (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
-            (found, _) => found,
-        };
-        // What an entry point has jumped to has its name as well.
-        let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
-            Some(name) if name.starts_with("MPI") => name.to_owned(),
-            _ => name,
-        };
-        found.map(named)
+        // The one within, if a profiled program goes through other code first.
+        let mut functions = [Some(self.entered), self.within].into_iter().flatten();
+        let known = NAMES
+            .get()
+            .and_then(|names| functions.find_map(|back| names(function_at(back)?)));
+        match known {
+            Some(name) => Some(name.to_owned()),
+            None => self.name_by_debug_information(),
+        }
     }
+
+    fn name_by_debug_information(&self) -> Option<String> {
+        let mut found = None;
+        backtrace::resolve(self.entered as *mut c_void, |symbol| {
+            // What is inlined comes first.
+            found = symbol
+                .name()
+                .map(|name| format!("{name:#}"))
+                .or(found.take());
+        });
+        found
+    }
+}
+
+/// Where the function begins whose call returns to this address, as the tables for unwinding say, which are never stripped.
+fn function_at(back: usize) -> Option<usize> {
+    unsafe extern "C" {
+        fn _Unwind_FindEnclosingFunction(address: *mut c_void) -> *mut c_void;
+    }
+    // SAFETY: any address may be asked for.
+    let found = unsafe { _Unwind_FindEnclosingFunction(back as *mut c_void) };
+    (!found.is_null()).then_some(found as usize)
 }
 
 /// By which function of the shared library that this code is part of the caller was entered, and from which place, by one unwinding of

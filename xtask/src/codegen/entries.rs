@@ -37,7 +37,10 @@ pub fn files(tables: &Tables, calls: &Calls) -> Result<Vec<(String, String)>> {
         );
         files.push((format!("generated/{group}.rs"), head + &body));
     }
-    files.push(("generated/profiled.rs".to_owned(), profiled::file(tables)));
+    files.push((
+        "generated/profiled.rs".to_owned(),
+        profiled::file(tables, calls),
+    ));
     files.push(("generated.rs".to_owned(), index));
     Ok(files)
 }
@@ -71,12 +74,10 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
             names.join(", ")
         );
     } else if implemented && function.at_once {
-        out.push_str(&at_once_first(
-            function,
-            &declarations,
-            &parameters,
-            (&name, &implementation(group, function, form, &name)?),
-        ));
+        let whole = implementation(group, function, form, &name)?;
+        let (goes_on, body) = at_once_first(function, &declarations, &parameters, (&name, &whole));
+        out.insert_str(0, &goes_on);
+        out.push_str(&body);
     } else if implemented {
         out.push_str(&implementation(group, function, form, &name)?);
     } else {
@@ -89,14 +90,14 @@ fn entry(group: &str, function: &Function, form: Form, implemented: bool) -> Res
     Ok(out)
 }
 
-/// The body of a function that tries a short way first. The whole call is a function of its own, so that the short way
-/// need not save what only that uses. It has the name of the call: in a stack it may stand in the place of the entry point.
+/// The body of a function that tries a short way first, and before it the function by which the call goes on, so that the short way
+/// need not save the registers that only that uses.
 fn at_once_first(
     function: &Function,
     declarations: &[Declaration],
     parameters: &[String],
     (name, whole): (&str, &str),
-) -> String {
+) -> (String, String) {
     let names: Vec<&str> = declarations.iter().map(|one| one.name.as_str()).collect();
     // Counts have 64 bits there.
     let arguments: Vec<String> = names
@@ -118,15 +119,19 @@ fn at_once_first(
         true => attempt("_long"),
         false => String::new(),
     };
-    format!(
-        "#[inline(never)]\nunsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{long}{whole}}}\n\
-         {}\
+    let goes_on = format!(
+        "/// `{name}`, once the short way was not possible.\n\
+         #[inline(never)]\npub(super) unsafe extern \"C\" fn whole_{name}({}) -> c_int {{\n{long}{whole}}}\n\n",
+        parameters.join(", "),
+    );
+    let body = format!(
+        "{}\
          // SAFETY: the same arguments.\n\
          unsafe {{ whole_{name}({}) }}\n",
-        parameters.join(", "),
         attempt(""),
         names.join(", "),
-    )
+    );
+    (goes_on, body)
 }
 
 fn implementation(group: &str, function: &Function, form: Form, name: &str) -> Result<String> {

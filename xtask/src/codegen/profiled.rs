@@ -3,15 +3,16 @@
 use std::fmt::Write;
 
 use super::NOTICE;
+use super::calls::Calls;
 use super::table::{Form, Function, Tables};
 
 /// Groups whose calls are none that a program spends time in: tools, constants of the ABI, what converts handles.
 const LEFT_OUT: [&str; 4] = ["tool", "abi", "convert", "misc"];
 
-/// The table of calls.
-pub fn file(tables: &Tables) -> String {
-    let mut rows = String::new();
-    let mut count = 0;
+/// The tables of calls.
+pub fn file(tables: &Tables, calls: &Calls) -> String {
+    let (mut rows, mut continued) = (String::new(), String::new());
+    let (mut count, mut continuations) = (0, 0);
     for (group, functions) in &tables.groups {
         if LEFT_OUT.contains(&group.as_str()) {
             continue;
@@ -23,13 +24,23 @@ pub fn file(tables: &Tables) -> String {
             for form in function.forms() {
                 let _ = writeln!(rows, "{}", row(group, function, form));
                 count += 1;
+                if function.at_once && calls.has(group, function) {
+                    let name = function.name_of(form);
+                    let _ = writeln!(
+                        continued,
+                        "(\"{name}\", Code(super::{group}::whole_{name} as *const ())),"
+                    );
+                    continuations += 1;
+                }
             }
         }
     }
     format!(
         "//! {NOTICE}\n//!\n//! Calls that a profile is made of, and what their arguments are.\n\n\
-         use crate::profile::call::{{Call, Kind, Place}};\n\n\
-         /// All of them.\npub static CALLS: [Call; {count}] = [\n{rows}];\n"
+         use crate::profile::call::{{Call, Code, Kind, Place}};\n\n\
+         /// All of them.\npub static CALLS: [Call; {count}] = [\n{rows}];\n\n\
+         /// The calls that try a short way first, and where they go on: in a stack that function stands in the place of the entry point.\n\
+         pub static CONTINUED: [(&str, Code); {continuations}] = [\n{continued}];\n"
     )
 }
 

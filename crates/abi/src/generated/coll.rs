@@ -477,20 +477,22 @@ pub unsafe extern "C" fn PMPI_Alltoallw_c(
 }
 alias!(MPI_Alltoallw_c => PMPI_Alltoallw_c);
 
+/// `MPI_Barrier`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Barrier(comm: c::Comm) -> c_int {
+    entry::run("MPI_Barrier", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let schedule = calls::coll::barrier(comm)?;
+            calls::coll::run(schedule, comm)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Barrier(comm: c::Comm) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Barrier(comm: c::Comm) -> c_int {
-        entry::run("MPI_Barrier", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let schedule = calls::coll::barrier(comm)?;
-                calls::coll::run(schedule, comm)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::barrier(comm) } {
         return super::constants::MPI_SUCCESS;

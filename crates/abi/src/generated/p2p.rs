@@ -372,6 +372,32 @@ pub unsafe extern "C" fn PMPI_Imrecv_c(
 }
 alias!(MPI_Imrecv_c => PMPI_Imrecv_c);
 
+/// `MPI_Iprobe`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Iprobe(
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    flag: *mut c_int,
+    status: *mut c::Status,
+) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Iprobe", source, tag, comm);
+    }
+    entry::run("MPI_Iprobe", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let flag = check::out(flag, "flag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::iprobe(source, tag, comm, flag, status)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Iprobe(
     source: c_int,
@@ -380,30 +406,6 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Iprobe(
-        source: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        flag: *mut c_int,
-        status: *mut c::Status,
-    ) -> c_int {
-        if check::is_full() {
-            check::races::look("MPI_Iprobe", source, tag, comm);
-        }
-        entry::run("MPI_Iprobe", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let source = check::source(source, comm, "source")?;
-                let tag = check::receive_tag(tag, "tag")?;
-                let flag = check::out(flag, "flag")?;
-                let status = StatusOut::new(status);
-                calls::p2p::iprobe(source, tag, comm, flag, status)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::iprobe(source, tag, comm, flag, status) } {
         return super::constants::MPI_SUCCESS;
@@ -412,6 +414,52 @@ pub unsafe extern "C" fn PMPI_Iprobe(
     unsafe { whole_MPI_Iprobe(source, tag, comm, flag, status) }
 }
 alias!(MPI_Iprobe => PMPI_Iprobe);
+
+/// `MPI_Irecv`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Irecv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Irecv", source, tag, comm);
+    }
+    let code = entry::run("MPI_Irecv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irecv(buf, source, tag, comm, request)
+        }
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Irecv",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Irecv(
@@ -423,50 +471,6 @@ pub unsafe extern "C" fn PMPI_Irecv(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Irecv(
-        buf: *mut c_void,
-        count: c_int,
-        datatype: c::Datatype,
-        source: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        request: *mut c::Request,
-    ) -> c_int {
-        if check::is_full() {
-            check::races::look("MPI_Irecv", source, tag, comm);
-        }
-        let code = entry::run("MPI_Irecv", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf, count, datatype, "buf")?;
-                let source = check::source(source, comm, "source")?;
-                let tag = check::receive_tag(tag, "tag")?;
-                let request = check::out(request, "request")?;
-                calls::p2p::irecv(buf, source, tag, comm, request)
-            }
-        });
-        if check::is_full() {
-            // SAFETY: as above, until the request has ended.
-            unsafe {
-                check::under_way::begun(
-                    "MPI_Irecv",
-                    code,
-                    request,
-                    &[check::under_way::BufferUse::receives(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
@@ -475,6 +479,52 @@ pub unsafe extern "C" fn PMPI_Irecv(
     unsafe { whole_MPI_Irecv(buf, count, datatype, source, tag, comm, request) }
 }
 alias!(MPI_Irecv => PMPI_Irecv);
+
+/// `MPI_Irecv_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Irecv_c(
+    buf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Irecv_c", source, tag, comm);
+    }
+    let code = entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::irecv(buf, source, tag, comm, request)
+        }
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Irecv_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Irecv_c(
@@ -486,50 +536,6 @@ pub unsafe extern "C" fn PMPI_Irecv_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Irecv_c(
-        buf: *mut c_void,
-        count: c::Count,
-        datatype: c::Datatype,
-        source: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        request: *mut c::Request,
-    ) -> c_int {
-        if check::is_full() {
-            check::races::look("MPI_Irecv_c", source, tag, comm);
-        }
-        let code = entry::run("MPI_Irecv_c", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf, count, datatype, "buf")?;
-                let source = check::source(source, comm, "source")?;
-                let tag = check::receive_tag(tag, "tag")?;
-                let request = check::out(request, "request")?;
-                calls::p2p::irecv(buf, source, tag, comm, request)
-            }
-        });
-        if check::is_full() {
-            // SAFETY: as above, until the request has ended.
-            unsafe {
-                check::under_way::begun(
-                    "MPI_Irecv_c",
-                    code,
-                    request,
-                    &[check::under_way::BufferUse::receives(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::irecv(buf, count.into(), datatype, source, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
@@ -625,6 +631,54 @@ pub unsafe extern "C" fn PMPI_Irsend_c(
 }
 alias!(MPI_Irsend_c => PMPI_Irsend_c);
 
+/// `MPI_Isend`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Isend(
+    buf: *const c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request) }
+    {
+        return super::constants::MPI_SUCCESS;
+    }
+    let code = entry::run("MPI_Isend", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isend(buf, dest, tag, comm, request)
+        }
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isend",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Isend(
     buf: *const c_void,
@@ -635,53 +689,6 @@ pub unsafe extern "C" fn PMPI_Isend(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Isend(
-        buf: *const c_void,
-        count: c_int,
-        datatype: c::Datatype,
-        dest: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        request: *mut c::Request,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request)
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        let code = entry::run("MPI_Isend", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-                let dest = check::destination(dest, comm, "dest")?;
-                let tag = check::send_tag(tag, "tag")?;
-                let request = check::out(request, "request")?;
-                calls::p2p::isend(buf, dest, tag, comm, request)
-            }
-        });
-        if check::is_full() {
-            // SAFETY: as above, until the request has ended.
-            unsafe {
-                check::under_way::begun(
-                    "MPI_Isend",
-                    code,
-                    request,
-                    &[check::under_way::BufferUse::sends(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
@@ -690,6 +697,54 @@ pub unsafe extern "C" fn PMPI_Isend(
     unsafe { whole_MPI_Isend(buf, count, datatype, dest, tag, comm, request) }
 }
 alias!(MPI_Isend => PMPI_Isend);
+
+/// `MPI_Isend_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Isend_c(
+    buf: *const c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    request: *mut c::Request,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request) }
+    {
+        return super::constants::MPI_SUCCESS;
+    }
+    let code = entry::run("MPI_Isend_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            let request = check::out(request, "request")?;
+            calls::p2p::isend(buf, dest, tag, comm, request)
+        }
+    });
+    if check::is_full() {
+        // SAFETY: as above, until the request has ended.
+        unsafe {
+            check::under_way::begun(
+                "MPI_Isend_c",
+                code,
+                request,
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    code
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Isend_c(
@@ -701,53 +756,6 @@ pub unsafe extern "C" fn PMPI_Isend_c(
     comm: c::Comm,
     request: *mut c::Request,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Isend_c(
-        buf: *const c_void,
-        count: c::Count,
-        datatype: c::Datatype,
-        dest: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        request: *mut c::Request,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::isend_long(buf, count.into(), datatype, dest, tag, comm, request)
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        let code = entry::run("MPI_Isend_c", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-                let dest = check::destination(dest, comm, "dest")?;
-                let tag = check::send_tag(tag, "tag")?;
-                let request = check::out(request, "request")?;
-                calls::p2p::isend(buf, dest, tag, comm, request)
-            }
-        });
-        if check::is_full() {
-            // SAFETY: as above, until the request has ended.
-            unsafe {
-                check::under_way::begun(
-                    "MPI_Isend_c",
-                    code,
-                    request,
-                    &[check::under_way::BufferUse::sends(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::isend(buf, count.into(), datatype, dest, tag, comm, request) } {
         return super::constants::MPI_SUCCESS;
@@ -1184,6 +1192,49 @@ pub unsafe extern "C" fn PMPI_Probe(
 }
 alias!(MPI_Probe => PMPI_Probe);
 
+/// `MPI_Recv`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Recv(
+    buf: *mut c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    status: *mut c::Status,
+) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Recv", source, tag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Recv",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    entry::run("MPI_Recv", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::recv(buf, source, tag, comm, status)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Recv(
     buf: *mut c_void,
@@ -1194,47 +1245,6 @@ pub unsafe extern "C" fn PMPI_Recv(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Recv(
-        buf: *mut c_void,
-        count: c_int,
-        datatype: c::Datatype,
-        source: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        status: *mut c::Status,
-    ) -> c_int {
-        if check::is_full() {
-            check::races::look("MPI_Recv", source, tag, comm);
-        }
-        if check::is_full() {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                check::under_way::used(
-                    "MPI_Recv",
-                    &[check::under_way::BufferUse::receives(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        entry::run("MPI_Recv", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf, count, datatype, "buf")?;
-                let source = check::source(source, comm, "source")?;
-                let tag = check::receive_tag(tag, "tag")?;
-                let status = StatusOut::new(status);
-                calls::p2p::recv(buf, source, tag, comm, status)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
         return super::constants::MPI_SUCCESS;
@@ -1243,6 +1253,49 @@ pub unsafe extern "C" fn PMPI_Recv(
     unsafe { whole_MPI_Recv(buf, count, datatype, source, tag, comm, status) }
 }
 alias!(MPI_Recv => PMPI_Recv);
+
+/// `MPI_Recv_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Recv_c(
+    buf: *mut c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    source: c_int,
+    tag: c_int,
+    comm: c::Comm,
+    status: *mut c::Status,
+) -> c_int {
+    if check::is_full() {
+        check::races::look("MPI_Recv_c", source, tag, comm);
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Recv_c",
+                &[check::under_way::BufferUse::receives(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    entry::run("MPI_Recv_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf, count, datatype, "buf")?;
+            let source = check::source(source, comm, "source")?;
+            let tag = check::receive_tag(tag, "tag")?;
+            let status = StatusOut::new(status);
+            calls::p2p::recv(buf, source, tag, comm, status)
+        }
+    })
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Recv_c(
@@ -1254,47 +1307,6 @@ pub unsafe extern "C" fn PMPI_Recv_c(
     comm: c::Comm,
     status: *mut c::Status,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Recv_c(
-        buf: *mut c_void,
-        count: c::Count,
-        datatype: c::Datatype,
-        source: c_int,
-        tag: c_int,
-        comm: c::Comm,
-        status: *mut c::Status,
-    ) -> c_int {
-        if check::is_full() {
-            check::races::look("MPI_Recv_c", source, tag, comm);
-        }
-        if check::is_full() {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                check::under_way::used(
-                    "MPI_Recv_c",
-                    &[check::under_way::BufferUse::receives(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        entry::run("MPI_Recv_c", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), source, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf, count, datatype, "buf")?;
-                let source = check::source(source, comm, "source")?;
-                let tag = check::receive_tag(tag, "tag")?;
-                let status = StatusOut::new(status);
-                calls::p2p::recv(buf, source, tag, comm, status)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::recv(buf, count.into(), datatype, source, tag, comm, status) } {
         return super::constants::MPI_SUCCESS;
@@ -1558,6 +1570,48 @@ pub unsafe extern "C" fn PMPI_Rsend_init_c(
 }
 alias!(MPI_Rsend_init_c => PMPI_Rsend_init_c);
 
+/// `MPI_Send`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Send(
+    buf: *const c_void,
+    count: c_int,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Send",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    entry::run("MPI_Send", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::send(buf, dest, tag, comm)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Send(
     buf: *const c_void,
@@ -1567,46 +1621,6 @@ pub unsafe extern "C" fn PMPI_Send(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Send(
-        buf: *const c_void,
-        count: c_int,
-        datatype: c::Datatype,
-        dest: c_int,
-        tag: c_int,
-        comm: c::Comm,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
-            return super::constants::MPI_SUCCESS;
-        }
-        if check::is_full() {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                check::under_way::used(
-                    "MPI_Send",
-                    &[check::under_way::BufferUse::sends(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        entry::run("MPI_Send", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-                let dest = check::destination(dest, comm, "dest")?;
-                let tag = check::send_tag(tag, "tag")?;
-                calls::p2p::send(buf, dest, tag, comm)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;
@@ -1615,6 +1629,48 @@ pub unsafe extern "C" fn PMPI_Send(
     unsafe { whole_MPI_Send(buf, count, datatype, dest, tag, comm) }
 }
 alias!(MPI_Send => PMPI_Send);
+
+/// `MPI_Send_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Send_c(
+    buf: *const c_void,
+    count: c::Count,
+    datatype: c::Datatype,
+    dest: c_int,
+    tag: c_int,
+    comm: c::Comm,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    if check::is_full() {
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            check::under_way::used(
+                "MPI_Send_c",
+                &[check::under_way::BufferUse::sends(
+                    buf,
+                    count.into(),
+                    datatype,
+                )],
+            )
+        };
+    }
+    entry::run("MPI_Send_c", Scope::Comm(comm), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let comm = check::communicator(comm, "comm")?;
+            let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
+            let count = check::count(count.into(), "count")?;
+            let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
+            let dest = check::destination(dest, comm, "dest")?;
+            let tag = check::send_tag(tag, "tag")?;
+            calls::p2p::send(buf, dest, tag, comm)
+        }
+    })
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Send_c(
@@ -1625,46 +1681,6 @@ pub unsafe extern "C" fn PMPI_Send_c(
     tag: c_int,
     comm: c::Comm,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Send_c(
-        buf: *const c_void,
-        count: c::Count,
-        datatype: c::Datatype,
-        dest: c_int,
-        tag: c_int,
-        comm: c::Comm,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe { crate::at_once::send_long(buf, count.into(), datatype, dest, tag, comm) } {
-            return super::constants::MPI_SUCCESS;
-        }
-        if check::is_full() {
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                check::under_way::used(
-                    "MPI_Send_c",
-                    &[check::under_way::BufferUse::sends(
-                        buf,
-                        count.into(),
-                        datatype,
-                    )],
-                )
-            };
-        }
-        entry::run("MPI_Send_c", Scope::Comm(comm), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let comm = check::communicator(comm, "comm")?;
-                let datatype = check::committed_for(datatype, count.into(), dest, "datatype")?;
-                let count = check::count(count.into(), "count")?;
-                let buf = check::buffer(buf.cast_mut(), count, datatype, "buf")?;
-                let dest = check::destination(dest, comm, "dest")?;
-                let tag = check::send_tag(tag, "tag")?;
-                calls::p2p::send(buf, dest, tag, comm)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::send(buf, count.into(), datatype, dest, tag, comm) } {
         return super::constants::MPI_SUCCESS;

@@ -470,37 +470,39 @@ pub unsafe extern "C" fn PMPI_Status_set_tag(status: *mut c::Status, tag: c_int)
 }
 alias!(MPI_Status_set_tag => PMPI_Status_set_tag);
 
+/// `MPI_Test`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Test(
+    request: *mut c::Request,
+    flag: *mut c_int,
+    status: *mut c::Status,
+) -> c_int {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Test", request, 1) }
+    });
+    let code = entry::run("MPI_Test", Scope::RequestAt(request), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let request = check::in_out(request, "request")?;
+            let flag = check::out(flag, "flag")?;
+            let status = StatusOut::new(status);
+            calls::request::test(request, flag, status)
+        }
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Test(
     request: *mut c::Request,
     flag: *mut c_int,
     status: *mut c::Status,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Test(
-        request: *mut c::Request,
-        flag: *mut c_int,
-        status: *mut c::Status,
-    ) -> c_int {
-        let watched = check::is_full().then(|| {
-            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
-            unsafe { check::under_way::Watched::before("MPI_Test", request, 1) }
-        });
-        let code = entry::run("MPI_Test", Scope::RequestAt(request), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let request = check::in_out(request, "request")?;
-                let flag = check::out(flag, "flag")?;
-                let status = StatusOut::new(status);
-                calls::request::test(request, flag, status)
-            }
-        });
-        if let Some(watched) = watched {
-            watched.after(code);
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::test(request, flag, status) } {
         return super::constants::MPI_SUCCESS;
@@ -624,32 +626,37 @@ pub unsafe extern "C" fn PMPI_Testsome(
 }
 alias!(MPI_Testsome => PMPI_Testsome);
 
+/// `MPI_Wait`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Wait(
+    request: *mut c::Request,
+    status: *mut c::Status,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe { crate::at_once::wait_long(request, status) } {
+        return super::constants::MPI_SUCCESS;
+    }
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
+    });
+    let code = entry::run("MPI_Wait", Scope::RequestAt(request), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let request = check::in_out(request, "request")?;
+            let status = StatusOut::new(status);
+            calls::request::wait(request, status)
+        }
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Wait(request: *mut c::Request, status: *mut c::Status) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe { crate::at_once::wait_long(request, status) } {
-            return super::constants::MPI_SUCCESS;
-        }
-        let watched = check::is_full().then(|| {
-            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
-            unsafe { check::under_way::Watched::before("MPI_Wait", request, 1) }
-        });
-        let code = entry::run("MPI_Wait", Scope::RequestAt(request), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let request = check::in_out(request, "request")?;
-                let status = StatusOut::new(status);
-                calls::request::wait(request, status)
-            }
-        });
-        if let Some(watched) = watched {
-            watched.after(code);
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::wait(request, status) } {
         return super::constants::MPI_SUCCESS;
@@ -659,38 +666,40 @@ pub unsafe extern "C" fn PMPI_Wait(request: *mut c::Request, status: *mut c::Sta
 }
 alias!(MPI_Wait => PMPI_Wait);
 
+/// `MPI_Waitall`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Waitall(
+    count: c_int,
+    array_of_requests: *mut c::Request,
+    array_of_statuses: *mut c::Status,
+) -> c_int {
+    let watched = check::is_full().then(|| {
+        // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
+        unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
+    });
+    let code = entry::run("MPI_Waitall", Scope::None, || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let count = check::length(count.into(), "count")?;
+            let array_of_requests =
+                check::slice_mut(array_of_requests, count, "array_of_requests")?;
+            let array_of_statuses = StatusesOut::new(array_of_statuses, count);
+            calls::request::waitall(count, array_of_requests, array_of_statuses)
+        }
+    });
+    if let Some(watched) = watched {
+        watched.after(code);
+    }
+    code
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Waitall(
     count: c_int,
     array_of_requests: *mut c::Request,
     array_of_statuses: *mut c::Status,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Waitall(
-        count: c_int,
-        array_of_requests: *mut c::Request,
-        array_of_statuses: *mut c::Status,
-    ) -> c_int {
-        let watched = check::is_full().then(|| {
-            // SAFETY: so many handles are there, by the promises of the C binding (`crate::check`).
-            unsafe { check::under_way::Watched::before("MPI_Waitall", array_of_requests, count) }
-        });
-        let code = entry::run("MPI_Waitall", Scope::None, || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let count = check::length(count.into(), "count")?;
-                let array_of_requests =
-                    check::slice_mut(array_of_requests, count, "array_of_requests")?;
-                let array_of_statuses = StatusesOut::new(array_of_statuses, count);
-                calls::request::waitall(count, array_of_requests, array_of_statuses)
-            }
-        });
-        if let Some(watched) = watched {
-            watched.after(code);
-        }
-        code
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::waitall(count.into(), array_of_requests, array_of_statuses) } {
         return super::constants::MPI_SUCCESS;

@@ -13,6 +13,48 @@ use crate::args::{
 use crate::entry::{self, Scope};
 use crate::{alias, c, calls, check, state};
 
+/// `MPI_Accumulate`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Accumulate(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c_int,
+    target_datatype: c::Datatype,
+    op: c::Op,
+    win: c::Win,
+) -> c_int {
+    entry::run("MPI_Accumulate", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::accumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Accumulate(
     origin_addr: *const c_void,
@@ -25,46 +67,6 @@ pub unsafe extern "C" fn PMPI_Accumulate(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Accumulate(
-        origin_addr: *const c_void,
-        origin_count: c_int,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c_int,
-        target_datatype: c::Datatype,
-        op: c::Op,
-        win: c::Win,
-    ) -> c_int {
-        entry::run("MPI_Accumulate", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr = check::buffer(
-                    origin_addr.cast_mut(),
-                    origin_count,
-                    origin_datatype,
-                    "origin_addr",
-                )?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let op = check::operation(op, "op")?;
-                let win = check::window(win, "win")?;
-                calls::rma::accumulate(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    op,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::accumulate(
@@ -98,6 +100,48 @@ pub unsafe extern "C" fn PMPI_Accumulate(
 }
 alias!(MPI_Accumulate => PMPI_Accumulate);
 
+/// `MPI_Accumulate_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Accumulate_c(
+    origin_addr: *const c_void,
+    origin_count: c::Count,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c::Count,
+    target_datatype: c::Datatype,
+    op: c::Op,
+    win: c::Win,
+) -> c_int {
+    entry::run("MPI_Accumulate_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::accumulate(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                op,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Accumulate_c(
     origin_addr: *const c_void,
@@ -110,46 +154,6 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Accumulate_c(
-        origin_addr: *const c_void,
-        origin_count: c::Count,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c::Count,
-        target_datatype: c::Datatype,
-        op: c::Op,
-        win: c::Win,
-    ) -> c_int {
-        entry::run("MPI_Accumulate_c", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr = check::buffer(
-                    origin_addr.cast_mut(),
-                    origin_count,
-                    origin_datatype,
-                    "origin_addr",
-                )?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let op = check::operation(op, "op")?;
-                let win = check::window(win, "win")?;
-                calls::rma::accumulate(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    op,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::accumulate(
@@ -183,6 +187,36 @@ pub unsafe extern "C" fn PMPI_Accumulate_c(
 }
 alias!(MPI_Accumulate_c => PMPI_Accumulate_c);
 
+/// `MPI_Compare_and_swap`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Compare_and_swap(
+    origin_addr: *const c_void,
+    compare_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    win: c::Win,
+) -> c_int {
+    entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::compare_and_swap(
+                origin_addr,
+                compare_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Compare_and_swap(
     origin_addr: *const c_void,
@@ -193,34 +227,6 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
     target_disp: c::Aint,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Compare_and_swap(
-        origin_addr: *const c_void,
-        compare_addr: *const c_void,
-        result_addr: *mut c_void,
-        datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        win: c::Win,
-    ) -> c_int {
-        entry::run("MPI_Compare_and_swap", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let datatype = check::committed(datatype, "datatype")?;
-                let win = check::window(win, "win")?;
-                calls::rma::compare_and_swap(
-                    origin_addr,
-                    compare_addr,
-                    result_addr,
-                    datatype,
-                    target_rank,
-                    target_disp,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::compare_and_swap(
@@ -250,6 +256,37 @@ pub unsafe extern "C" fn PMPI_Compare_and_swap(
 }
 alias!(MPI_Compare_and_swap => PMPI_Compare_and_swap);
 
+/// `MPI_Fetch_and_op`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Fetch_and_op(
+    origin_addr: *const c_void,
+    result_addr: *mut c_void,
+    datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    op: c::Op,
+    win: c::Win,
+) -> c_int {
+    entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let datatype = check::committed(datatype, "datatype")?;
+            let op = check::operation(op, "op")?;
+            let win = check::window(win, "win")?;
+            calls::rma::fetch_and_op(
+                origin_addr,
+                result_addr,
+                datatype,
+                target_rank,
+                target_disp,
+                op,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Fetch_and_op(
     origin_addr: *const c_void,
@@ -260,35 +297,6 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
     op: c::Op,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Fetch_and_op(
-        origin_addr: *const c_void,
-        result_addr: *mut c_void,
-        datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        op: c::Op,
-        win: c::Win,
-    ) -> c_int {
-        entry::run("MPI_Fetch_and_op", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let datatype = check::committed(datatype, "datatype")?;
-                let op = check::operation(op, "op")?;
-                let win = check::window(win, "win")?;
-                calls::rma::fetch_and_op(
-                    origin_addr,
-                    result_addr,
-                    datatype,
-                    target_rank,
-                    target_disp,
-                    op,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::fetch_and_op(
@@ -318,6 +326,56 @@ pub unsafe extern "C" fn PMPI_Fetch_and_op(
 }
 alias!(MPI_Fetch_and_op => PMPI_Fetch_and_op);
 
+/// `MPI_Get`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Get(
+    origin_addr: *mut c_void,
+    origin_count: c_int,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c_int,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::get_long(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    entry::run("MPI_Get", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get(
     origin_addr: *mut c_void,
@@ -329,54 +387,6 @@ pub unsafe extern "C" fn PMPI_Get(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Get(
-        origin_addr: *mut c_void,
-        origin_count: c_int,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c_int,
-        target_datatype: c::Datatype,
-        win: c::Win,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::get_long(
-                origin_addr,
-                origin_count.into(),
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count.into(),
-                target_datatype,
-                win,
-            )
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        entry::run("MPI_Get", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr =
-                    check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let win = check::window(win, "win")?;
-                calls::rma::get(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get(
@@ -408,6 +418,56 @@ pub unsafe extern "C" fn PMPI_Get(
 }
 alias!(MPI_Get => PMPI_Get);
 
+/// `MPI_Get_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Get_c(
+    origin_addr: *mut c_void,
+    origin_count: c::Count,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c::Count,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::get_long(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    entry::run("MPI_Get_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr =
+                check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::get(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Get_c(
     origin_addr: *mut c_void,
@@ -419,54 +479,6 @@ pub unsafe extern "C" fn PMPI_Get_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Get_c(
-        origin_addr: *mut c_void,
-        origin_count: c::Count,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c::Count,
-        target_datatype: c::Datatype,
-        win: c::Win,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::get_long(
-                origin_addr,
-                origin_count.into(),
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count.into(),
-                target_datatype,
-                win,
-            )
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        entry::run("MPI_Get_c", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr =
-                    check::buffer(origin_addr, origin_count, origin_datatype, "origin_addr")?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let win = check::window(win, "win")?;
-                calls::rma::get(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::get(
@@ -594,6 +606,60 @@ pub unsafe extern "C" fn PMPI_Get_accumulate_c(
 }
 alias!(MPI_Get_accumulate_c => PMPI_Get_accumulate_c);
 
+/// `MPI_Put`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Put(
+    origin_addr: *const c_void,
+    origin_count: c_int,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c_int,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::put_long(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    entry::run("MPI_Put", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::put(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Put(
     origin_addr: *const c_void,
@@ -605,58 +671,6 @@ pub unsafe extern "C" fn PMPI_Put(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Put(
-        origin_addr: *const c_void,
-        origin_count: c_int,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c_int,
-        target_datatype: c::Datatype,
-        win: c::Win,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::put_long(
-                origin_addr,
-                origin_count.into(),
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count.into(),
-                target_datatype,
-                win,
-            )
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        entry::run("MPI_Put", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr = check::buffer(
-                    origin_addr.cast_mut(),
-                    origin_count,
-                    origin_datatype,
-                    "origin_addr",
-                )?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let win = check::window(win, "win")?;
-                calls::rma::put(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put(
@@ -688,6 +702,60 @@ pub unsafe extern "C" fn PMPI_Put(
 }
 alias!(MPI_Put => PMPI_Put);
 
+/// `MPI_Put_c`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Put_c(
+    origin_addr: *const c_void,
+    origin_count: c::Count,
+    origin_datatype: c::Datatype,
+    target_rank: c_int,
+    target_disp: c::Aint,
+    target_count: c::Count,
+    target_datatype: c::Datatype,
+    win: c::Win,
+) -> c_int {
+    // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
+    if unsafe {
+        crate::at_once::put_long(
+            origin_addr,
+            origin_count.into(),
+            origin_datatype,
+            target_rank,
+            target_disp,
+            target_count.into(),
+            target_datatype,
+            win,
+        )
+    } {
+        return super::constants::MPI_SUCCESS;
+    }
+    entry::run("MPI_Put_c", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
+            let origin_count = check::count(origin_count.into(), "origin_count")?;
+            let origin_addr = check::buffer(
+                origin_addr.cast_mut(),
+                origin_count,
+                origin_datatype,
+                "origin_addr",
+            )?;
+            let target_count = check::count(target_count.into(), "target_count")?;
+            let target_datatype = check::committed(target_datatype, "target_datatype")?;
+            let win = check::window(win, "win")?;
+            calls::rma::put(
+                origin_addr,
+                target_rank,
+                target_disp,
+                target_count,
+                target_datatype,
+                win,
+            )
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Put_c(
     origin_addr: *const c_void,
@@ -699,58 +767,6 @@ pub unsafe extern "C" fn PMPI_Put_c(
     target_datatype: c::Datatype,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Put_c(
-        origin_addr: *const c_void,
-        origin_count: c::Count,
-        origin_datatype: c::Datatype,
-        target_rank: c_int,
-        target_disp: c::Aint,
-        target_count: c::Count,
-        target_datatype: c::Datatype,
-        win: c::Win,
-    ) -> c_int {
-        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
-        if unsafe {
-            crate::at_once::put_long(
-                origin_addr,
-                origin_count.into(),
-                origin_datatype,
-                target_rank,
-                target_disp,
-                target_count.into(),
-                target_datatype,
-                win,
-            )
-        } {
-            return super::constants::MPI_SUCCESS;
-        }
-        entry::run("MPI_Put_c", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let origin_datatype = check::committed(origin_datatype, "origin_datatype")?;
-                let origin_count = check::count(origin_count.into(), "origin_count")?;
-                let origin_addr = check::buffer(
-                    origin_addr.cast_mut(),
-                    origin_count,
-                    origin_datatype,
-                    "origin_addr",
-                )?;
-                let target_count = check::count(target_count.into(), "target_count")?;
-                let target_datatype = check::committed(target_datatype, "target_datatype")?;
-                let win = check::window(win, "win")?;
-                calls::rma::put(
-                    origin_addr,
-                    target_rank,
-                    target_disp,
-                    target_count,
-                    target_datatype,
-                    win,
-                )
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe {
         crate::at_once::put(
@@ -1404,19 +1420,21 @@ pub unsafe extern "C" fn PMPI_Win_fence(assert: c_int, win: c::Win) -> c_int {
 }
 alias!(MPI_Win_fence => PMPI_Win_fence);
 
+/// `MPI_Win_flush`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
+    entry::run("MPI_Win_flush", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_flush(rank, win)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Win_flush(rank: c_int, win: c::Win) -> c_int {
-        entry::run("MPI_Win_flush", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let win = check::window(win, "win")?;
-                calls::rma::win_flush(rank, win)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_flush(rank, win) } {
         return super::constants::MPI_SUCCESS;
@@ -1530,6 +1548,24 @@ pub unsafe extern "C" fn PMPI_Win_get_name(
 }
 alias!(MPI_Win_get_name => PMPI_Win_get_name);
 
+/// `MPI_Win_lock`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Win_lock(
+    lock_type: c_int,
+    rank: c_int,
+    assert: c_int,
+    win: c::Win,
+) -> c_int {
+    entry::run("MPI_Win_lock", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_lock(lock_type, rank, assert, win)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock(
     lock_type: c_int,
@@ -1537,22 +1573,6 @@ pub unsafe extern "C" fn PMPI_Win_lock(
     assert: c_int,
     win: c::Win,
 ) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Win_lock(
-        lock_type: c_int,
-        rank: c_int,
-        assert: c_int,
-        win: c::Win,
-    ) -> c_int {
-        entry::run("MPI_Win_lock", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let win = check::window(win, "win")?;
-                calls::rma::win_lock(lock_type, rank, assert, win)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_lock(lock_type, rank, assert, win) } {
         return super::constants::MPI_SUCCESS;
@@ -1562,19 +1582,21 @@ pub unsafe extern "C" fn PMPI_Win_lock(
 }
 alias!(MPI_Win_lock => PMPI_Win_lock);
 
+/// `MPI_Win_lock_all`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
+    entry::run("MPI_Win_lock_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_lock_all(assert, win)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Win_lock_all(assert: c_int, win: c::Win) -> c_int {
-        entry::run("MPI_Win_lock_all", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let win = check::window(win, "win")?;
-                calls::rma::win_lock_all(assert, win)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_lock_all(assert, win) } {
         return super::constants::MPI_SUCCESS;
@@ -1709,19 +1731,21 @@ pub unsafe extern "C" fn PMPI_Win_test(win: c::Win, flag: *mut c_int) -> c_int {
 }
 alias!(MPI_Win_test => PMPI_Win_test);
 
+/// `MPI_Win_unlock`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
+    entry::run("MPI_Win_unlock", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_unlock(rank, win)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
-        entry::run("MPI_Win_unlock", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let win = check::window(win, "win")?;
-                calls::rma::win_unlock(rank, win)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_unlock(rank, win) } {
         return super::constants::MPI_SUCCESS;
@@ -1731,19 +1755,21 @@ pub unsafe extern "C" fn PMPI_Win_unlock(rank: c_int, win: c::Win) -> c_int {
 }
 alias!(MPI_Win_unlock => PMPI_Win_unlock);
 
+/// `MPI_Win_unlock_all`, once the short way was not possible.
+#[inline(never)]
+pub(super) unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
+    entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
+        state::check_running()?;
+        // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
+        unsafe {
+            let win = check::window(win, "win")?;
+            calls::rma::win_unlock_all(win)
+        }
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMPI_Win_unlock_all(win: c::Win) -> c_int {
-    #[inline(never)]
-    unsafe extern "C" fn whole_MPI_Win_unlock_all(win: c::Win) -> c_int {
-        entry::run("MPI_Win_unlock_all", Scope::Win(win), || {
-            state::check_running()?;
-            // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::check`).
-            unsafe {
-                let win = check::window(win, "win")?;
-                calls::rma::win_unlock_all(win)
-            }
-        })
-    }
     // SAFETY: addresses are the caller's, who keeps the promises of the C binding (`crate::at_once`).
     if unsafe { crate::at_once::win_unlock_all(win) } {
         return super::constants::MPI_SUCCESS;

@@ -176,8 +176,13 @@ pub enum Operation {
         /// Whose step, as far as is known here.
         peers: Vec<u32>,
     },
-    /// A message of the services (mailbox, portal, sync).
-    Service,
+    /// Something of the services (mailbox, portal, sync).
+    Service {
+        /// In words of theirs.
+        what: String,
+        /// The ranks that must do something, all of them; empty if any may.
+        ranks: Vec<u32>,
+    },
     /// That what was sent leaves this rank.
     Leaving,
     /// Something else within MPI.
@@ -273,7 +278,7 @@ impl Operation {
             | Self::Receive { context, .. }
             | Self::Collective { context, .. }
             | Self::Window { context, .. } => Some(*context),
-            Self::Service | Self::Leaving | Self::Other(_) | Self::Outside(_) => None,
+            Self::Service { .. } | Self::Leaving | Self::Other(_) | Self::Outside(_) => None,
         }
     }
 }

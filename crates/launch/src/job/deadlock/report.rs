@@ -162,9 +162,10 @@ impl Standstill {
             Operation::Window { peers, .. } => {
                 format!("for ranks {} at a window{on}", listed(peers, ", "))
             }
-            Operation::Service => "for a message of the services".into(),
             Operation::Leaving => "for what it has sent to leave".into(),
-            Operation::Other(what) | Operation::Outside(what) => format!("for {what}"),
+            Operation::Service { what, .. } | Operation::Other(what) | Operation::Outside(what) => {
+                format!("for {what}")
+            }
         }
     }
 
@@ -278,12 +279,16 @@ impl Standstill {
         let is_send = |one: &&Operation| matches!(one, Operation::Receive { .. });
         let is_receive = |one: &&Operation| matches!(one, Operation::Message { .. });
         let is_collective = |one: &&Operation| matches!(one, Operation::Collective { .. });
+        let is_service = |one: &&Operation| matches!(one, Operation::Service { .. });
         if operations.iter().all(is_send) {
             "all of them send before they receive: use MPI_Sendrecv, or post the receives first (MPI_Irecv)".into()
         } else if operations.iter().all(is_receive) {
             "all of them receive before anybody has sent: let one of them send first, or use MPI_Sendrecv".into()
         } else if operations.iter().all(is_collective) {
             "let all ranks of each communicator call its collectives, and in the same order".into()
+        } else if operations.iter().any(is_service) {
+            "let whoever is waited for write, allow, signal or take the name before it waits itself"
+                .into()
         } else if operations.iter().any(is_collective) {
             "let all ranks of the communicator call the collective, and exchange messages before or after it on both sides".into()
         } else {

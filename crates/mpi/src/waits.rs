@@ -31,6 +31,9 @@ use weft_fabric::{LinkTraffic, Peer, traffic};
 
 use crate::comm::Comm;
 
+/// What a partitioned operation waits for, of its own rank or its peer.
+pub const PARTITIONS: &str = "partitions to be ready";
+
 /// Waits, operations and messages of each kind that are told at most; further ones are counted.
 pub const MOST: usize = 64;
 

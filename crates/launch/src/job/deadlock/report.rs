@@ -144,9 +144,7 @@ impl Standstill {
             Operation::Collective { name, missing, .. } => {
                 // Other calls than those that wait for a request do collectives of their own.
                 let is_named = wait.call.is_empty() || wait.call.starts_with("MPI_Wait");
-                let own = if is_request(wait) && wait.call != *name {
-                    format!("in {name}, which was begun before, ")
-                } else if is_named && wait.call != *name {
+                let own = if is_named && wait.call != *name {
                     format!("in {name} ")
                 } else {
                     String::new()

@@ -219,10 +219,6 @@ fn a_remedy_fits_what_is_waited_for() {
             "remedy: some ranks are in MPI_Barrier itself, others wait for one that was begun before",
         ),
         (
-            vec![("MPI_Barrier", barrier(1)), ("MPI_Wait", barrier(0))],
-            "rank 1: MPI_Wait in MPI_Barrier, which was begun before, for rank 0 to come",
-        ),
-        (
             vec![("MPI_Recv", message), ("MPI_Win_lock", window())],
             "remedy: let each rank end its epoch (MPI_Win_unlock",
         ),

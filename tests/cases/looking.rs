@@ -16,19 +16,26 @@ use weft_tests::{Ended, build, run, tool};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A job of `tests/programs/looking.c`: rank 0 computes, rank 1 waits for it, rank 2 sleeps, rank 3 is in a barrier.
+/// A job of a program that says when it is ready.
 struct Job {
     mpiexec: Child,
     lines: Receiver<String>,
 }
 
 impl Job {
+    /// `tests/programs/looking.c`: rank 0 computes, rank 1 waits for it, rank 2 sleeps, rank 3 is in a barrier.
     fn start() -> Self {
-        let program: PathBuf = build("tests/programs/looking.c", &["-g"]);
+        Self::of("tests/programs/looking.c", &[])
+    }
+
+    /// Of four ranks, with these options.
+    fn of(source: &str, options: &[&str]) -> Self {
+        let program: PathBuf = build(source, &["-g"]);
         // What a shell has started in the background ignores the signal, and so would the job: then this changes it.
         let mut mpiexec = Command::new("env")
             .arg("--default-signal=QUIT")
             .arg(tool("mpiexec").get_program())
+            .args(options)
             .args(["-n", "4"])
             .arg(program)
             .stdin(Stdio::null())
@@ -182,6 +189,70 @@ fn each_rank_is_shown_with_what_it_does() {
         line.is_some_and(|line| line.contains("looking")),
         "{ended:?}"
     );
+}
+
+/// Who waits in mailbox, portal and sync says what for, and for whom.
+#[test]
+fn who_waits_in_services_says_what_for() {
+    let job = Job::of("tests/programs/services_wait.c", &["--on-deadlock=ignore"]);
+    let all_wait = |found: &Value| does(found).iter().all(|does| does.starts_with("waits"));
+    let found = job.until(&["stacks"], all_wait);
+    for (rank, call, what) in [
+        (
+            0,
+            "weft_mailbox_read",
+            "a message from any node at port 3 of its mailbox",
+        ),
+        (
+            1,
+            "weft_portal_read",
+            "node 0 to write, from its source port 1, to port 2 of its portal",
+        ),
+        (2, "weft_sync_wait", "nodes 0, 1 to signal"),
+        (
+            3,
+            "weft_portal_write",
+            "node 0 to allow this one, and read, at port 9 of its portal",
+        ),
+    ] {
+        let wait = &found["ranks"][rank]["waits"][0];
+        assert_eq!(wait["what"], format!("{call}: {what}"), "{found:#}");
+        let place = wait["place"].as_str().unwrap_or_default();
+        assert!(place.contains("services_wait.c"), "{found:#}");
+    }
+}
+
+/// Nobody waits for a launcher that is stopped: the others are shown, and it is named.
+#[test]
+fn a_launcher_that_is_stopped_is_named_beside_the_others() {
+    let (job, stopped) = (Job::start(), Job::start());
+    let found = json(&["ps", "--json"]);
+    let jobs = found["jobs"].as_array().expect("a list");
+    let launcher = |found: &&Value| found["launcher"] == stopped.mpiexec.id();
+    let supervisor = jobs.iter().find(launcher).expect("shown")["supervisor"].clone();
+    let process = supervisor.as_u64().expect("a number") as u32;
+    process::signal(process, process::SIGSTOP).expect("it runs");
+
+    let remedy = format!("it is stopped, by a signal or a debugger; kill -CONT {process}");
+    let ended = weft(&["ps"]);
+    ended.expect_success();
+    assert!(ended.out.contains(&job.id()), "{ended:?}");
+    assert!(ended.out.contains(&remedy), "{ended:?}");
+    assert!(!ended.out.contains("no job of yours"), "{ended:?}");
+    let found = json(&["ps", "--json"]);
+    let unseen = found["unseen"].as_array().expect("a list");
+    let named = unseen
+        .iter()
+        .find(|unseen| unseen["supervisor"] == supervisor);
+    let reason = named.and_then(|unseen| unseen["reason"].as_str());
+    assert!(
+        reason.is_some_and(|reason| reason.starts_with(&remedy)),
+        "{found:#}"
+    );
+    weft(&["stacks", &job.id()]).expect_success();
+
+    process::signal(process, process::SIGCONT).expect("it runs");
+    assert!(stopped.is_shown());
 }
 
 #[test]

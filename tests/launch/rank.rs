@@ -108,6 +108,39 @@ fn serve(first: &str) -> weft::Result<()> {
     Ok(())
 }
 
+/// A server whose program is gone when it panics, and a client whose only other node it is.
+fn vanish() -> weft::Result<()> {
+    let node = weft::init()?;
+    if node.me() == 0 {
+        let server = node.serve("answers")?;
+        server.next()?;
+        let program = std::env::current_exe().expect("a program has a name");
+        std::fs::remove_file(program).expect("it is a copy");
+        panic!("nobody can start it anew");
+    }
+    let client = node.client("answers")?;
+    let mut answer = [0; 6];
+    for _ in 0..2 {
+        match client.take(b"?", &mut answer) {
+            Ok(length) => fail(&format!("{length} bytes of one that has panicked")),
+            Err(error) => println!("{error}"),
+        }
+    }
+    Ok(())
+}
+
+/// Nodes that wait for each other in services.
+fn wait_in_services() -> weft::Result<()> {
+    let node = weft::init()?;
+    if node.me() == 0 {
+        node.inbox(3)?.read(&mut [0; 8])?;
+    } else {
+        let mut into = [0; 8];
+        node.client("nobody")?.take(b"?", &mut into)?;
+    }
+    Ok(())
+}
+
 /// Starts a process that panics when both have met.
 fn start_panicking() -> weft::mpi::Result<()> {
     let mpi = weft::mpi::init()?;
@@ -129,6 +162,10 @@ fn main() {
         "start-panicking" => {
             return start_panicking().unwrap_or_else(|error| fail(&error.to_string()));
         }
+        "wait-in-services" => {
+            return wait_in_services().unwrap_or_else(|error| fail(&error.to_string()));
+        }
+        "vanish" => return vanish().unwrap_or_else(|error| fail(&error.to_string())),
         "serve" => return serve(&words[1]).unwrap_or_else(|error| fail(&error.to_string())),
         _ => {}
     }

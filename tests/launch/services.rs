@@ -95,6 +95,38 @@ fn a_server_that_panics_is_started_anew_for_its_only_client() {
     assert_eq!(ended.out.trim(), "asked anew", "{ended:?}");
 }
 
+/// The system refuses to start the server anew, though there is room for it: its only client hears that nobody is left.
+#[test]
+fn a_client_does_not_wait_for_a_server_that_cannot_be_started_anew() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("vanishing");
+    std::fs::copy(rank(), &program).expect("a copy");
+    let program = program.display().to_string();
+    let ended = Job::new(["--on-death=restart", "-n", "2", &program, "vanish"]).run();
+    assert_eq!(ended.code(), Some(101), "{ended:?}");
+    assert!(ended.error.contains("; not started anew: "), "{ended:?}");
+    let last = ended.out.lines().last().unwrap_or_default();
+    assert!(last.contains("all other nodes are gone"), "{ended:?}");
+}
+
+/// Nodes in Rust say what they wait for, as those in C do: a deadlock is told with calls and places.
+#[test]
+fn nodes_that_wait_for_each_other_end_with_what_each_waits_for() {
+    let program = rank();
+    for fabric in [&[][..], &["--fabric", "tcp"]] {
+        let words = [fabric, &["-n", "2", &program, "wait-in-services"]].concat();
+        let ended = Job::new(words).run();
+        assert_ne!(ended.code(), Some(0), "{ended:?}");
+        for text in [
+            "deadlock: ranks 0 and 1 wait for each other",
+            "rank 0: read for a message from any node at port 3 of its mailbox, at rank.rs:",
+            " for some node to take the name 'nobody', at rank.rs:",
+        ] {
+            assert!(ended.error.contains(text), "{text}: {ended:?}");
+        }
+    }
+}
+
 /// A node that panics has not left in order.
 #[test]
 fn a_node_that_panics_has_failed_before_its_end() {

@@ -120,6 +120,24 @@ int main(int argc, char **argv) {
     CHECK(flag && *(int *)value >= 32767);
 
     /* The clock is that of the host. */
+    /* By the name of a process set, in whatever case; one that there is not is no set. */
+    const char *sets[] = {"mpi://WORLD", "MPI://self", "app://none"};
+    for (int set = 0; set < 3; set++) {
+        MPI_Info wish;
+        MPI_Info_create(&wish);
+        MPI_Info_set(wish, "mpi_pset_name", sets[set]);
+        MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_RESOURCE_GUIDED, -check_rank, wish, &part);
+        MPI_Info_free(&wish);
+        CHECK((part == MPI_COMM_NULL) == (set == 2));
+        if (set == 2)
+            continue;
+        MPI_Comm_size(part, &size);
+        MPI_Comm_rank(part, &rank);
+        CHECK(size == (set == 0 ? check_size : 1));
+        CHECK(rank == (set == 0 ? check_size - 1 - check_rank : 0));
+        MPI_Comm_free(&part);
+    }
+
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, check_rank, MPI_INFO_NULL, &part);
     MPI_Comm_size(part, &size);
     MPI_Comm_free(&part);

@@ -16,6 +16,7 @@
  * run: 3 dynamic
  * run: 3 shared
  * run: 3 created
+ * run: 3 refused
  * run: 17 apart
  */
 #include <mpi.h>
@@ -56,6 +57,12 @@ int main(int argc, char **argv) {
     MPI_Win_fence(0, win);
     for (int i = 0; i < 3; i++) {
         if (is("apart") || is("shared") || is("created")) { values[0] = i; MPI_Put(values, 1, MPI_INT, 0, rank, 1, MPI_INT, win); }
+        if (is("refused")) {
+            /* It would end outside of the memory, and touches nothing. */
+            MPI_Win_set_errhandler(win, MPI_ERRORS_RETURN);
+            if (MPI_Put(values, 4, MPI_INT, next, 61, 4, MPI_INT, win) == MPI_SUCCESS) MPI_Abort(MPI_COMM_WORLD, 1);
+            MPI_Put(values, 1, MPI_INT, next, 62, 1, MPI_INT, win);
+        }
         if (is("columns")) MPI_Put(values, 4, MPI_INT, 0, rank, 1, column, win);
         if (is("sums")) { MPI_Accumulate(&rank, 1, MPI_INT, 0, 3, 1, MPI_INT, MPI_SUM, win); MPI_Get_accumulate(NULL, 0, MPI_INT, more, 1, MPI_INT, 0, 3, 1, MPI_INT, MPI_NO_OP, win); }
         if (is("reads")) { MPI_Get(more, 4, MPI_INT, 0, 0, 4, MPI_INT, win); MPI_Get(more + 4, 4, MPI_INT, next, 2, 4, MPI_INT, win); }

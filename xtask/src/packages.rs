@@ -12,6 +12,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -320,25 +321,109 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
             .arg(prefix.join(folder).join(file))
             .status();
     }
+    let depends = depends(&prefix)?;
     let documents = tree.path().join("usr/share/doc/weft");
     fs::create_dir_all(&documents)?;
-    fs::copy(root.join("LICENSE-MIT"), documents.join("copyright"))?;
+    let license = fs::read_to_string(root.join("LICENSE-MIT"))?;
+    write(
+        &documents.join("copyright"),
+        &format!(
+            "Weft is licensed under the MIT license, which follows, or under the Apache License, Version 2.0\n\
+             (/usr/share/common-licenses/Apache-2.0), at your choice.\n\n{license}"
+        ),
+    )?;
+    fs::copy(root.join("CHANGELOG.md"), documents.join("changelog"))?;
+    output(
+        Command::new("gzip")
+            .arg("-9n")
+            .arg(documents.join("changelog")),
+    )?;
+    let mut sums = Vec::new();
+    let bytes = list_sums(tree.path(), tree.path(), &mut sums)?;
+    sums.sort();
+    write(&tree.path().join("DEBIAN/md5sums"), &sums.concat())?;
     let machine = output(Command::new("dpkg").arg("--print-architecture"))?;
     let machine = machine.trim();
     write(
         &tree.path().join("DEBIAN/control"),
         &format!(
             "Package: weft\nVersion: {VERSION}\nArchitecture: {machine}\nMaintainer: The maintainers of Weft <weft@localhost>\n\
-             Section: net\nPriority: optional\nDepends: libc6\nRecommends: libhwloc15\nSuggests: gcc, gfortran\n\
+             Installed-Size: {}\nSection: net\nPriority: optional\nDepends: {depends}\nRecommends: libhwloc15\n\
+             Suggests: gcc, g++, gfortran, libfabric1\n\
              Description: MPI 5 by the standard ABI: mpiexec, mpicc and libmpi_abi\n Installed below /opt/weft, beside other \
-             implementations of MPI.\n"
+             implementations of MPI. Who puts /opt/weft/bin\n first in PATH, or loads the environment module in\n \
+             /opt/weft/share/modulefiles, has its mpicc, mpiexec and manual pages.\n",
+            bytes.div_ceil(1024)
         ),
     )?;
+    set_modes(tree.path(), &prefix.join("bin"))?;
     let package = out.join(format!("weft_{VERSION}_{machine}.deb"));
     let mut command = Command::new("dpkg-deb");
     command.args(["--build", "--root-owner-group", "-Zgzip"]);
     output(command.arg(tree.path()).arg(&package))?;
     Ok(package)
+}
+
+/// The packages without which nothing of an installation starts: the C library, of the version whose functions are used, and what unwinds.
+fn depends(prefix: &Path) -> Result<String> {
+    let mut newest = (2, 0);
+    for folder in ["bin", "lib"] {
+        for entry in fs::read_dir(prefix.join(folder))? {
+            let entry = entry?;
+            if entry.file_type()?.is_file() {
+                newest = newest.max(wanted_of_libc(&fs::read(entry.path())?));
+            }
+        }
+    }
+    let (major, minor) = newest;
+    Ok(format!("libc6 (>= {major}.{minor}), libgcc-s1"))
+}
+
+/// The newest version of the C library that a program names.
+fn wanted_of_libc(program: &[u8]) -> (u32, u32) {
+    let name = b"GLIBC_";
+    let named = program.windows(name.len()).enumerate();
+    let named = named.filter(|(_, window)| window == name);
+    let version = |(at, _): (usize, &[u8])| {
+        let rest = program[at + name.len()..].split(|byte| *byte == 0).next()?;
+        let (major, minor) = std::str::from_utf8(rest).ok()?.split_once('.')?;
+        let minor = minor.split('.').next()?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    };
+    named.filter_map(version).max().unwrap_or_default()
+}
+
+/// Gives everything the modes that a package has, whatever the caller's are: only what lies in `bin` is run.
+fn set_modes(folder: &Path, bin: &Path) -> Result<()> {
+    let set = |path: &Path, mode: u32| fs::set_permissions(path, fs::Permissions::from_mode(mode));
+    set(folder, 0o755)?;
+    for entry in fs::read_dir(folder)? {
+        let (kind, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        let kind = kind?;
+        if kind.is_dir() {
+            set_modes(&path, bin)?;
+        } else if kind.is_file() {
+            set(&path, if folder == bin { 0o755 } else { 0o644 })?;
+        }
+    }
+    Ok(())
+}
+
+/// A line of `md5sums` for each file of a package below `folder`; answers their bytes.
+fn list_sums(tree: &Path, folder: &Path, sums: &mut Vec<String>) -> Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(folder)? {
+        let (kind, path) = entry.map(|entry| (entry.file_type(), entry.path()))?;
+        let kind = kind?;
+        if kind.is_dir() {
+            bytes += list_sums(tree, &path, sums)?;
+        } else if kind.is_file() {
+            bytes += fs::metadata(&path)?.len();
+            let name = path.strip_prefix(tree)?;
+            sums.push(output(Command::new("md5sum").arg(name).current_dir(tree))?);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Unpacks the package, and builds and runs a program with what is in it.

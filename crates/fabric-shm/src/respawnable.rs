@@ -513,6 +513,27 @@ mod tests {
     }
 
     #[test]
+    fn one_that_cannot_be_started_anew_does_not_return() {
+        let job = Job::new(2, 2);
+        let (mut one, two) = (job.attach(0), job.attach(1));
+        std::mem::forget(two);
+        job.watch.tell_of_death(1, 9);
+        assert_eq!(
+            poll(&mut *one),
+            ["lost 1: its process was killed by signal 9"]
+        );
+        assert!(job.watch.assign_spare(1));
+        assert!(one.may_return(Peer(1)), "it is about to");
+        job.watch.tell_of_no_start(1);
+        assert!(
+            !one.may_return(Peer(1)),
+            "though there is another spare: nobody tries again"
+        );
+        let refused = send(&mut *one, 1, 1);
+        assert!(refused.is_err(), "{refused:?}");
+    }
+
+    #[test]
     fn one_that_ends_well_or_leaves_does_not_return() {
         let job = Job::new(3, 2);
         let (one, two, three) = (job.attach(0), job.attach(1), job.attach(2));

@@ -49,6 +49,8 @@ use crate::segment::Segment;
 const ENDED: u32 = 1 << 31;
 /// … in order: it had left the job before, so that its end is no loss.
 const LEFT: u32 = 1 << 30;
+/// … and no process of it has ever run: the system has refused to start one.
+const UNSTARTED: u32 = 1 << 29;
 
 /// End of the process of a slot, as the launcher has told it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -164,6 +166,13 @@ impl Segment {
         fate.store(ENDED | left | status, Ordering::Release);
     }
 
+    /// The launcher: no process could be started in this slot, and none is tried to.
+    pub fn record_no_start(&self, slot: u32) {
+        let fate = &self.identity(slot).fate;
+        // SYNC slot.fate.
+        fate.store(ENDED | UNSTARTED, Ordering::Release);
+    }
+
     /// Whether a process of this rank is there, is being started, or may be: the launcher replaces one that has failed while it has
     /// spares.
     pub fn may_return(&self, rank: u32) -> bool {
@@ -172,7 +181,7 @@ impl Segment {
             .identity(self.slot_of(rank))
             .fate
             .load(Ordering::Acquire);
-        let failed = fate & LEFT == 0 && fate & !ENDED != 0;
+        let failed = fate & (LEFT | UNSTARTED) == 0 && fate & !ENDED != 0;
         fate & ENDED == 0 || (failed && self.free_spare().is_some())
     }
 
@@ -220,6 +229,9 @@ impl Segment {
 
 /// How a process ended, for people.
 fn describe(status: u32) -> String {
+    if status & UNSTARTED != 0 {
+        return "the system has refused to start its process anew".into();
+    }
     match (status & 0x7f, status >> 8 & 0xff) {
         (0, code) => format!("its process exited with code {code}"),
         (signal, _) => format!("its process was killed by signal {signal}"),

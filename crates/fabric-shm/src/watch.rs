@@ -249,6 +249,13 @@ impl Watch {
         assigned
     }
 
+    /// Tells all ranks here that the system has refused to start the process for which `rank` was given [its process
+    /// slot](Self::assign_spare): it does not return.
+    pub fn tell_of_no_start(&self, rank: u32) {
+        self.segment.record_no_start(self.segment.slot_of(rank));
+        self.tell();
+    }
+
     /// The dead may have added its lane to the pending ones of somebody and not marked that. Whom it has not woken is
     /// woken by [`tell`](Self::tell).
     fn mark_all_summaries(&self) {

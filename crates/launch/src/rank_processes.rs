@@ -320,7 +320,11 @@ impl RankProcesses {
         let what = (program, Stdio::null());
         let (rank, started) = (self.starter.spawner(&self.segment))
             .and_then(|mut spawner| self.starter.start(&mut spawner, numbers, what))
-            .map_err(|error| error.to_string())?;
+            .map_err(|error| {
+                // Somebody may wait for it.
+                self.segment.watch.tell_of_no_start(local as u32);
+                error.to_string()
+            })?;
         self.ranks[local] = rank;
         Ok(started)
     }

@@ -11,8 +11,9 @@
 use std::sync::Arc;
 
 use weft_fabric::{Fabric, Guest, Peer};
+use weft_mpi::waits::{MOST, Operation};
 use weft_mpi::{Group, Process};
-use weft_service::{Core, Host, Node};
+use weft_service::{Awaited, Core, Host, Node};
 
 use crate::bootstrap::{BootstrapError, Launcher};
 use crate::other_jobs::OtherJobs;
@@ -88,8 +89,17 @@ impl Host for Engine {
             .with_guest(&mut |guest, fabric| work(core(guest), fabric));
     }
 
-    fn wait(&self, ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool) {
+    fn wait(
+        &self,
+        ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
+        awaited: &dyn Fn(&mut Core) -> Awaited,
+    ) {
+        let awaited = |guest: &mut dyn Guest| {
+            let Awaited { what, mut nodes } = awaited(core(guest));
+            nodes.truncate(MOST);
+            Operation::Service { what, ranks: nodes }
+        };
         self.0
-            .wait_guest(&mut |guest, fabric| ready(core(guest), fabric));
+            .wait_guest(&mut |guest, fabric| ready(core(guest), fabric), &awaited);
     }
 }

@@ -200,13 +200,28 @@ impl Comm {
     pub fn number_of_shared_memory(&self) -> Option<u32> {
         let process = &self.process;
         let engine = process.lock();
-        let shares = |peer: Peer| peer == process.me() || engine.shares_memory(peer);
+        self.first_number(|peer| peer == process.me() || engine.shares_memory(peer))
+    }
+
+    /// A number that the members of a process set which this process knows have in common, and nobody else: as for
+    /// [`number_of_shared_memory`](Self::number_of_shared_memory). `None` if this process is none of them.
+    #[must_use]
+    pub fn number_of_set(&self, set: &Group) -> Option<u32> {
+        let is_member = |peer: Peer| set.rank_of(peer).is_some();
+        if !is_member(self.process.me()) {
+            return None;
+        }
+        self.first_number(is_member)
+    }
+
+    /// The number, in the job or among those of two jobs that were connected, of the first process for which this holds.
+    fn first_number(&self, holds: impl Fn(Peer) -> bool) -> Option<u32> {
         match self.meeting() {
             Some(meeting) => {
                 let mut numbers = 0..meeting.size();
-                numbers.find(|number| meeting.peer(*number).is_some_and(shares))
+                numbers.find(|number| meeting.peer(*number).is_some_and(&holds))
             }
-            None => (0..process.peers()).find(|peer| shares(Peer(*peer))),
+            None => (0..self.process.peers()).find(|peer| holds(Peer(*peer))),
         }
     }
 

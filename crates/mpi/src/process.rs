@@ -19,7 +19,7 @@ use crate::helper::HelperSlot;
 use crate::marks::Marker;
 use crate::rma::KeptLocks;
 use crate::wait_times::WaitListener;
-use crate::waits::RankWaits;
+use crate::waits::{Operation, RankWaits};
 
 /// One rank.
 pub struct Process {
@@ -324,13 +324,17 @@ impl Process {
         }
     }
 
-    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved.
+    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved. `awaited` says what for, to who inquires.
     ///
     /// # Panics
     /// As for [`Self::with_guest`].
-    pub fn wait_guest(&self, ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool) {
+    pub fn wait_guest(
+        &self,
+        ready: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric) -> bool,
+        awaited: &dyn Fn(&mut dyn Guest) -> Operation,
+    ) {
         let mut begun = false;
-        self.lock().wait_for(WaitFor::Guest, |engine| {
+        self.lock().wait_for(WaitFor::Guest(awaited), |engine| {
             let (guest, fabric) = engine.guest_and_fabric();
             let answer = ready(guest, fabric).then_some(());
             if !begun && engine.is_driven() {

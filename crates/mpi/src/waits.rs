@@ -31,6 +31,9 @@ use weft_fabric::{LinkTraffic, Peer, traffic};
 
 use crate::comm::Comm;
 
+/// What a partitioned operation waits for, of its own rank or its peer.
+pub const PARTITIONS: &str = "partitions to be ready";
+
 /// Waits, operations and messages of each kind that are told at most; further ones are counted.
 pub const MOST: usize = 64;
 
@@ -176,8 +179,13 @@ pub enum Operation {
         /// Whose step, as far as is known here.
         peers: Vec<u32>,
     },
-    /// A message of the services (mailbox, portal, sync).
-    Service,
+    /// Something of the services (mailbox, portal, sync).
+    Service {
+        /// In words of theirs.
+        what: String,
+        /// The ranks that must do something, all of them; empty if any may.
+        ranks: Vec<u32>,
+    },
     /// That what was sent leaves this rank.
     Leaving,
     /// Something else within MPI.
@@ -273,7 +281,7 @@ impl Operation {
             | Self::Receive { context, .. }
             | Self::Collective { context, .. }
             | Self::Window { context, .. } => Some(*context),
-            Self::Service | Self::Leaving | Self::Other(_) | Self::Outside(_) => None,
+            Self::Service { .. } | Self::Leaving | Self::Other(_) | Self::Outside(_) => None,
         }
     }
 }

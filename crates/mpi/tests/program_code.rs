@@ -392,13 +392,15 @@ fn a_guest_that_calls_the_process_is_refused() {
         assert!(refused, "round {round}");
         let mut looks = 0;
         let wait = || {
-            process.wait_guest(&mut |_, _| {
+            let mut ready = |_: &mut dyn Guest, _: &mut dyn Fabric| {
                 looks += 1;
                 if looks > 1 {
                     call(&process, 1);
                 }
                 false
-            });
+            };
+            let nothing = |_: &mut dyn Guest| waits::Operation::Other(String::new());
+            process.wait_guest(&mut ready, &nothing);
         };
         // Something to look at, so that it looks twice.
         process

@@ -5,14 +5,19 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use weft_fabric::waiting::{Step, Waiting};
 use weft_fabric::{Bell, Fabric, Guest};
 
+use crate::awaited::Awaited;
 use crate::state::Core;
 
 /// Exclusive use of a node's state and endpoint, and waiting.
 pub trait Host: Send + Sync {
     /// Runs `work` with exclusive use.
     fn with(&self, work: &mut dyn FnMut(&mut Core, &mut dyn Fabric));
-    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved.
-    fn wait(&self, ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool);
+    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved. `awaited` says what for, to who inquires.
+    fn wait(
+        &self,
+        ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
+        awaited: &dyn Fn(&mut Core) -> Awaited,
+    );
 }
 
 /// Services alone at an endpoint.
@@ -66,7 +71,12 @@ impl Host for Alone {
         }
     }
 
-    fn wait(&self, ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool) {
+    /// Nobody inquires.
+    fn wait(
+        &self,
+        ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
+        _awaited: &dyn Fn(&mut Core) -> Awaited,
+    ) {
         let mut state = self.lock();
         {
             let State { core, fabric, .. } = &mut *state;

@@ -39,6 +39,7 @@
 
 #![deny(unsafe_code)]
 
+mod awaited;
 mod common;
 mod counters;
 mod ends;
@@ -59,6 +60,7 @@ mod state;
 pub mod sync;
 mod table;
 
+pub use awaited::Awaited;
 pub use counters::Request;
 pub use ends::{Inbox, Inportal, Mail, Outbox, Outportal, Signaller, Waiter};
 pub use error::{Code, Error, Result};

@@ -18,6 +18,7 @@ use std::collections::{HashMap, VecDeque};
 
 use weft_fabric::{Region, SharedBytes};
 
+use crate::awaited::Awaited;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, nothing_begun, wrong_end};
 use crate::frame::Frame;
@@ -260,6 +261,36 @@ fn check_size(size: usize) -> Result<()> {
 }
 
 impl Mailboxes {
+    /// What the operation under way waits for.
+    pub(crate) fn awaited(&mut self, id: i32) -> Awaited {
+        match self.ends.get(id) {
+            Ok(End::In(input)) => {
+                let Filter { node, source } = input.filter;
+                let node_text = node.map_or("any node".to_owned(), |node| format!("node {node}"));
+                let source = source.map_or(String::new(), |port| format!(", source port {port}"));
+                Awaited {
+                    what: format!(
+                        "a message from {node_text}{source} at port {} of its mailbox",
+                        input.port
+                    ),
+                    nodes: node.into_iter().collect(),
+                }
+            }
+            Ok(End::Out(output)) => {
+                let node = output.node;
+                let what = match self.windows.get(output.window) {
+                    Some(window) if window.used >= WINDOW => format!(
+                        "node {node} to read at port {} of its mailbox: {WINDOW} messages are unread",
+                        output.port
+                    ),
+                    _ => format!("room for a message to node {node}"),
+                };
+                Awaited::of(node, what)
+            }
+            Err(_) => Awaited::of_any("a mailbox"),
+        }
+    }
+
     /// Begins to wait for what `aread` or `awrite` began; answers whether it is a read.
     pub(crate) fn begin_wait(&mut self, id: i32) -> Result<bool> {
         let (stage, reads) = match self.ends.get(id)? {

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use weft_fabric::Fabric;
 
+use crate::awaited::Awaited;
 use crate::error::Result;
 use crate::host::{Alone, Host};
 use crate::state::Core;
@@ -91,7 +92,9 @@ impl Node {
     pub fn leave(&self) {
         self.with(|core, fabric| core.leave(fabric));
         self.host
-            .wait(&mut |core, _| core.common().outbox.is_empty());
+            .wait(&mut |core, _| core.common().outbox.is_empty(), &|_| {
+                Awaited::of_any("what it has written to leave")
+            });
     }
 
     /// Time since some fixed moment of the fabric: real, or virtual under simulation.
@@ -117,13 +120,14 @@ impl Node {
         begin: impl FnOnce(&mut Core, &mut dyn Fabric, u64) -> Result<()>,
         poll: impl Fn(&mut Core, &mut dyn Fabric, u64) -> Option<Result<T>>,
         undo: impl Fn(&mut Core, &mut dyn Fabric),
+        awaited: impl Fn(&mut Core) -> Awaited,
     ) -> Result<T> {
         let (mut begin, mut answer, mut start) = (Some(begin), None, 0);
         let unwound = Unwound {
             host: &*self.host,
             undo,
         };
-        self.host.wait(&mut |core, fabric| {
+        let mut ready = |core: &mut Core, fabric: &mut dyn Fabric| {
             if let Some(begin) = begin.take() {
                 start = core.common().clock.read(fabric);
                 if let Err(error) = begin(core, fabric, start) {
@@ -133,7 +137,8 @@ impl Node {
             }
             answer = poll(core, fabric, start);
             answer.is_some()
-        });
+        };
+        self.host.wait(&mut ready, &awaited);
         std::mem::forget(unwound);
         answer.expect("a host waits until there is an answer")
     }

@@ -26,6 +26,7 @@ use std::collections::HashMap;
 
 use weft_fabric::{Fabric, Operation, Region, Token};
 
+use crate::awaited::Awaited;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result};
 use crate::ports::{PORTS, SourcePorts};
@@ -160,6 +161,31 @@ impl Portals {
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
         !self.work.is_empty()
+    }
+
+    /// What the transfer under way waits for.
+    pub(crate) fn awaited(&mut self, id: i32) -> Awaited {
+        let Ok(end) = self.ends.get(id) else {
+            return Awaited::of_any("a portal");
+        };
+        let Some((node, port, source)) = end.pair() else {
+            return Awaited::of_any("data at its portal");
+        };
+        let is_moving = end
+            .transfer
+            .as_ref()
+            .is_some_and(|transfer| matches!(transfer.step, Step::Move { .. } | Step::Moving(_)));
+        let what = match &end.side {
+            Side::In(_) if is_moving => format!("the data of node {node} to come"),
+            Side::In(_) => format!(
+                "node {node} to write, from its source port {source}, to port {port} of its portal"
+            ),
+            Side::Out(_) if is_moving => format!("the data to reach node {node}"),
+            Side::Out(_) => {
+                format!("node {node} to allow this one, and read, at port {port} of its portal")
+            }
+        };
+        Awaited::of(node, what)
     }
 
     /// The reader of this pair, if it has permitted it and waits.

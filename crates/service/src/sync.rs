@@ -7,10 +7,14 @@
 
 use weft_fabric::{Fabric, GUEST_KEY, Peer, Posted, SyncKey};
 
+use crate::awaited::Awaited;
 use crate::common::Common;
 use crate::counters::{Counts, Meter};
 use crate::error::{Code, Error, Result, busy, wrong_end};
 use crate::table::Table;
+
+/// Nodes that a text names.
+const SHOWN: usize = 4;
 
 /// Who signals whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -377,6 +381,28 @@ impl Syncs {
         }
         let meter = end.meter;
         Ok((meter, self.counts))
+    }
+
+    /// What the call on an end waits for.
+    pub(crate) fn awaited(&mut self, id: i32) -> Awaited {
+        let Ok(end) = self.ends.get(id) else {
+            return Awaited::of_any("a sync");
+        };
+        let (nodes, verb) = match end.waits {
+            true => (end.missing.clone(), "to signal"),
+            false => (end.unsent.clone(), "to take a signal"),
+        };
+        let (shown, more) = nodes.split_at(nodes.len().min(SHOWN));
+        let listed: Vec<String> = shown.iter().map(u32::to_string).collect();
+        let more = match more.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let noun = if nodes.len() == 1 { "node" } else { "nodes" };
+        Awaited {
+            what: format!("{noun} {}{more} {verb}", listed.join(", ")),
+            nodes,
+        }
     }
 
     /// The call on an end is being unwound.

@@ -1,16 +1,22 @@
 //! Joining the job that `weft run` has started, for Rust programs.
 
 use std::ops::Deref;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use weft_launch::bootstrap::{self, Launcher};
+use weft_launch::runtime::Runtime;
+use weft_mpi::Process;
 use weft_service::{Code, Error, Node, Result};
 
 /// This process as a node of its job, until it is dropped: then it leaves in order.
+///
+/// The engine of MPI drives its endpoint, as it does in C and beside MPI: so a node says what it waits for (`weft stacks`), deadlocks are
+/// found, and what it sends and receives is counted.
 #[derive(Debug)]
 pub struct Services {
     node: Node,
-    launcher: Box<dyn Launcher>,
+    process: Arc<Process>,
+    launcher: Arc<dyn Launcher>,
 }
 
 /// Joins the job, or makes a job of one.
@@ -26,13 +32,22 @@ pub fn init() -> Result<Services> {
     let failed = |text: String| Error::new(Code::Io, text);
     claim().map_err(failed)?;
     let launcher = bootstrap::join().map_err(|error| failed(error.to_string()))?;
-    let fabric =
-        weft_launch::fabric::join(&*launcher).map_err(|error| failed(error.to_string()))?;
+    let Runtime {
+        process,
+        services: node,
+        launcher,
+        ..
+    } = Runtime::join(launcher).map_err(|error| failed(error.to_string()))?;
+    process.let_threads_call_at_once();
     launcher.initialised();
-    // Others may come later, whom only those know that they talk to.
-    let nodes = launcher.size().max(fabric.me().0 + 1);
-    let node = Node::alone_among(fabric, nodes);
-    Ok(Services { node, launcher })
+    let launcher: Arc<dyn Launcher> = Arc::from(launcher);
+    let told = Arc::clone(&launcher);
+    process.hear_waits(move |waits| told.waits(&waits));
+    Ok(Services {
+        node,
+        process,
+        launcher,
+    })
 }
 
 /// Whether this process has joined its job.
@@ -63,10 +78,15 @@ impl Drop for Services {
         if std::thread::panicking() {
             // It has not finished what others count on: it dies, and they are told. An endpoint that ends has left in order, so this one
             // stays as long as the process.
-            std::mem::forget(self.node.clone());
-        } else {
-            self.node.leave();
-            self.launcher.finalised();
+            std::mem::forget(Arc::clone(&self.process));
+            return;
         }
+        self.node.leave();
+        // It does not meet those who use MPI in their `MPI_Finalize`.
+        self.process.tell_absence(|| self.launcher.absent());
+        self.launcher.ends_early();
+        self.process.announce_exit();
+        self.launcher.finalised();
+        self.process.release();
     }
 }

@@ -28,8 +28,13 @@ impl Selection {
             .map_err(|error| format!("the sockets of this host cannot be listed: {error}"))?;
         let (mut reports, mut unseen) = (Vec::new(), Vec::new());
         let seen: Vec<u32> = sockets.iter().map(|socket| socket.supervisor).collect();
-        for socket in sockets {
-            match socket.ask(Question::Job) {
+        for (socket, answer) in client::ask_all(sockets, Question::Job) {
+            match answer {
+                Ok(job) if self.is_launcher(&job) => {
+                    // No other one is meant: nobody waits for those that are late.
+                    reports = vec![(socket, job)];
+                    break;
+                }
                 Ok(job) => reports.push((socket, job)),
                 Err(error) if client::has_ended(&error) => {}
                 Err(error) => unseen.push(Unseen {
@@ -63,8 +68,9 @@ impl Selection {
                 Err(text)
             }
             (several, _) => {
-                let numbers = several.iter().map(|(_, job)| job.launcher.to_string());
-                let numbers: Vec<String> = numbers.collect();
+                let mut numbers: Vec<u32> = several.iter().map(|(_, job)| job.launcher).collect();
+                numbers.sort_unstable();
+                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
                 Err(format!(
                     "{} jobs run: say which one by its process id: {}",
                     several.len(),
@@ -72,6 +78,14 @@ impl Selection {
                 ))
             }
         }
+    }
+}
+
+impl Selection {
+    /// Whether it names the launcher of this job.
+    fn is_launcher(&self, job: &JobReport) -> bool {
+        let number = self.job.as_ref().and_then(|word| word.parse::<u32>().ok());
+        number == Some(job.launcher)
     }
 }
 

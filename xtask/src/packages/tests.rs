@@ -214,3 +214,63 @@ fn bash_offers_commands_of_weft() {
     assert_eq!(offered(&["top", "--i"]), ["--interval"]);
     assert_eq!(offered(&["join", "--token-"]), ["--token-file"]);
 }
+
+/// What dpkg says of a package of files that are no programs: on what it depends, and that nothing of it may be changed by others.
+#[test]
+fn a_package_of_debian_names_what_it_needs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let built = folder.path().join("built");
+    for (name, bytes) in [
+        ("bin/weft", &b"\0GLIBC_2.17\0GLIBC_PRIVATE\0"[..]),
+        ("lib/libmpi_abi.so.1", b"\0GLIBC_2.9\0GLIBC_2.34.1\0"),
+    ] {
+        let path = built.join(name);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("made");
+        fs::write(&path, bytes).expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("ours");
+    }
+    std::os::unix::fs::symlink("weft", built.join("bin/mpicc")).expect("made");
+    if Command::new("dpkg-deb").arg("--version").output().is_err() {
+        println!("skipped: there is no dpkg-deb");
+        return;
+    }
+    let package = pack(&built, folder.path()).expect("packed");
+    let ask = |option: &str| {
+        output(Command::new("dpkg-deb").arg(option).arg(&package)).expect("a package")
+    };
+    let fields = ask("--field");
+    for line in ["Depends: libc6 (>= 2.34), libgcc-s1", "Installed-Size: "] {
+        assert!(
+            fields.lines().any(|there| there.starts_with(line)),
+            "{line}: {fields}"
+        );
+    }
+    let listed = ask("--contents");
+    for (mode, name) in [
+        ("drwxr-xr-x root/root", "./"),
+        ("-rwxr-xr-x root/root", "./opt/weft/bin/weft"),
+        ("lrwxrwxrwx root/root", "./opt/weft/bin/mpicc -> weft"),
+        ("-rw-r--r-- root/root", "./opt/weft/lib/libmpi_abi.so.1"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/weft/copyright"),
+        ("-rw-r--r-- root/root", "./usr/share/doc/weft/changelog.gz"),
+    ] {
+        let is_it = |line: &str| line.starts_with(mode) && line.ends_with(name);
+        assert!(listed.lines().any(is_it), "{mode} {name}: {listed}");
+    }
+    let unpacked = folder.path().join("unpacked");
+    output(
+        Command::new("dpkg-deb")
+            .arg("-R")
+            .arg(&package)
+            .arg(&unpacked),
+    )
+    .expect("unpacked");
+    let sums = fs::read_to_string(unpacked.join("DEBIAN/md5sums")).expect("there");
+    assert!(sums.contains("  opt/weft/bin/weft\n"), "{sums}");
+    output(
+        Command::new("md5sum")
+            .args(["--check", "--quiet", "DEBIAN/md5sums"])
+            .current_dir(&unpacked),
+    )
+    .expect("all sums are right");
+}

@@ -4,7 +4,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::{Arc, Once};
 
 use weft_mpi::comm::Bridge;
-use weft_mpi::process_set::tag_of;
+use weft_mpi::process_set::{self, tag_of};
 use weft_mpi::{Comm, Group, Status};
 
 use crate::args::{InOut, Out, TextOut, text_of};
@@ -311,6 +311,19 @@ pub fn comm_split(
 
 /// The kind of hardware that a guided split asks for, as an info key.
 const RESOURCE: &str = "mpi_hw_resource_type";
+/// The process set that it may ask for instead.
+const PROCESS_SET: &str = "mpi_pset_name";
+
+/// The color of the members of a process set; `None` if there is none of this name, or this process is not in it.
+fn color_of_set(comm: &Comm, name: &str) -> Checked<Option<c_int>> {
+    let Some(set) = state::process()?.process_set(name) else {
+        return Ok(None);
+    };
+    // Whoever names another set is not to meet those of this one.
+    let is_itself = c_int::from(name.eq_ignore_ascii_case(process_set::ITSELF));
+    let number = comm.number_of_set(&set).map(u32::cast_signed);
+    Ok(number.map(|number| 2 * number + is_itself))
+}
 
 /// Of hardware that is not memory nothing is known.
 pub fn comm_split_type(
@@ -320,18 +333,23 @@ pub fn comm_split_type(
     info: Option<&InfoObject>,
     mut newcomm: Out<c::Comm>,
 ) -> Checked<()> {
-    let wish = match info {
-        Some(info) => info.open().get(RESOURCE)?.map(str::to_owned),
-        None => None,
+    let wish = |key: &str| match info {
+        Some(info) => info.open().get(key).map(|value| value.map(str::to_owned)),
+        None => Ok(None),
     };
+    let (resource, set) = (wish(RESOURCE)?, wish(PROCESS_SET)?);
     let host = || comm.number_of_shared_memory().map(u32::cast_signed);
     let color = match split_type {
         k::MPI_COMM_TYPE_SHARED => host(),
         k::MPI_COMM_TYPE_HW_GUIDED | k::MPI_COMM_TYPE_RESOURCE_GUIDED
-            if wish.as_deref() == Some("mpi_shared_memory") =>
+            if resource.as_deref() == Some("mpi_shared_memory") =>
         {
             host()
         }
+        k::MPI_COMM_TYPE_RESOURCE_GUIDED if resource.is_none() => match set {
+            Some(name) => color_of_set(comm, &name)?,
+            None => None,
+        },
         k::MPI_UNDEFINED
         | k::MPI_COMM_TYPE_HW_GUIDED
         | k::MPI_COMM_TYPE_HW_UNGUIDED

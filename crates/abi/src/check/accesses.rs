@@ -143,6 +143,25 @@ pub fn watch(
     }
 }
 
+/// The access with this number, which ends with its epoch, is under way, unless it was refused: then it has touched nothing.
+///
+/// # Errors
+/// As it was refused.
+#[inline]
+pub fn unless_refused<T>(window: &Window, number: u64, begun: Result<T>) -> Result<T> {
+    if number != 0 && begun.is_err() {
+        forget_access(window, number);
+    }
+    begun
+}
+
+#[cold]
+fn forget_access(window: &Window, number: u64) {
+    if let Some(open) = all().get_mut(&window.comm().context()) {
+        open.retain(|access| access.number != number);
+    }
+}
+
 /// The access with this number has this request, or has failed.
 ///
 /// # Errors
@@ -174,7 +193,10 @@ fn keep_request(window: &Window, number: u64, request: Result<RequestId>) -> Res
                 access.request = Some(*request);
             }
         }
-        Err(_) => open.retain(|access| access.number != number),
+        Err(_) => {
+            drop(windows);
+            forget_access(window, number);
+        }
     }
     request
 }

@@ -1,19 +1,26 @@
 //! Client: the side of who looks at the jobs of a host.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use weft_sys::{passing, process};
 
+use super::process::ProcessState;
 use super::protocol::{Answer, Asked, JobReport, LONGEST_ANSWER, Question, decode, encode};
 use super::socket_name::{self, SocketName};
 
 /// How long a launcher may be silent. It answers at once, or within the time that ranks have to answer, as soon as it gets a core: that
 /// took longer than 3 s in a job of 300 ranks beside other work. One that is stopped never does.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked whether one that is silent is stopped: then nobody waits for it.
+const LOOK: Duration = Duration::from_millis(100);
 /// By this name a supervisor shows in `/proc`.
 const SUPERVISOR: &str = "weft-supervisor";
 
@@ -34,19 +41,19 @@ pub struct Unseen {
     pub reason: String,
 }
 
-/// What is found on this host.
-#[derive(Clone, Debug, Default)]
-pub struct Found {
-    /// Jobs, in the order of their launchers.
-    pub jobs: Vec<JobReport>,
-    /// Those that cannot be asked.
-    pub unseen: Vec<Unseen>,
-}
-
 impl JobSocket {
     /// Connects, if a process of this user is at the other end.
     fn connect(name: &SocketName) -> io::Result<(UnixStream, u32)> {
-        let stream = UnixStream::connect_addr(&name.address()?)?;
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let address = SocketAddrUnix::new_abstract_name(name.as_bytes())?;
+        // One that is stopped takes nobody in: who waited for room in its queue would wait as long.
+        net::connect(&socket, &address).map_err(|error| match error {
+            Errno::AGAIN => io::Error::new(ErrorKind::TimedOut, "too many wait for it already"),
+            error => error.into(),
+        })?;
+        let stream = UnixStream::from(socket);
+        stream.set_nonblocking(false)?;
         // Before a word is said or believed.
         let peer = passing::peer_credentials(&stream)?;
         if peer.user != process::user() {
@@ -59,28 +66,18 @@ impl JobSocket {
     /// Asks it.
     ///
     /// # Errors
-    /// If it has ended, does not answer in time, or refuses.
+    /// If it has ended, is stopped, does not answer in time, or refuses.
     pub fn ask(&self, question: Question) -> io::Result<JobReport> {
-        let (stream, _) = Self::connect(&self.name)?;
-        ask_over(stream, question)
+        let (stream, supervisor) = Self::connect(&self.name)?;
+        ask_over(stream, supervisor, question)
     }
 }
 
-fn ask_over(mut stream: UnixStream, question: Question) -> io::Result<JobReport> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn ask_over(mut stream: UnixStream, supervisor: u32, question: Question) -> io::Result<JobReport> {
+    stream.set_read_timeout(Some(LOOK))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     stream.write_all(&encode(&Asked { ask: question }))?;
-    let mut line = Vec::new();
-    let read = (&mut stream)
-        .take(LONGEST_ANSWER as u64)
-        .read_to_end(&mut line);
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            let reason = format!("it has not answered within {} s", PATIENCE.as_secs());
-            return Err(io::Error::new(io::ErrorKind::TimedOut, reason));
-        }
-        read => read?,
-    };
+    let line = read_answer(&mut stream, supervisor)?;
     match decode(&line) {
         Some(Answer::Job(job)) => Ok(job),
         Some(Answer::Refused(reason)) => Err(io::Error::other(reason)),
@@ -93,6 +90,52 @@ fn ask_over(mut stream: UnixStream, question: Question) -> io::Result<JobReport>
             "its answer cannot be understood: it may be of another release of Weft",
         )),
     }
+}
+
+/// All that a supervisor says, up to the end.
+fn read_answer(stream: &mut UnixStream, supervisor: u32) -> io::Result<Vec<u8>> {
+    let late = |reason: String| io::Error::new(ErrorKind::TimedOut, reason);
+    let begun = Instant::now();
+    let mut line = Vec::new();
+    let mut stream = stream.take(LONGEST_ANSWER as u64);
+    loop {
+        // What has come before an error stays.
+        match stream.read_to_end(&mut line) {
+            Ok(_) => return Ok(line),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error),
+        }
+        if ProcessState::look(supervisor).is_some_and(|state| state.stopped) {
+            return Err(late(format!(
+                "it is stopped, by a signal or a debugger; kill -CONT {supervisor} lets it go on"
+            )));
+        }
+        if begun.elapsed() >= PATIENCE {
+            let patience = PATIENCE.as_secs();
+            return Err(late(format!("it has not answered within {patience} s")));
+        }
+    }
+}
+
+/// A job, and what it has answered.
+pub type Answered = (JobSocket, io::Result<JobReport>);
+
+/// Asks all of these side by side: their answers as they come, so that one which is late keeps no other one back.
+#[must_use]
+pub fn ask_all(sockets: Vec<JobSocket>, question: Question) -> Receiver<Answered> {
+    let (sender, answers) = channel();
+    for socket in sockets {
+        let (tell, asked) = (sender.clone(), socket.clone());
+        let ask = move || {
+            let answer = asked.ask(question);
+            // Who has found what it looked for hears no more.
+            let _ = tell.send((asked, answer));
+        };
+        if let Err(error) = thread::Builder::new().spawn(ask) {
+            let _ = sender.send((socket, Err(error)));
+        }
+    }
+    answers
 }
 
 /// The jobs of this user that can be asked here.
@@ -108,29 +151,6 @@ pub fn sockets() -> io::Result<Vec<JobSocket>> {
     };
     let mut found: Vec<_> = names.into_iter().filter_map(socket).collect();
     found.sort_by_key(|job| job.supervisor);
-    Ok(found)
-}
-
-/// The jobs of this user on this host, with what each answers.
-///
-/// # Errors
-/// If the sockets of this host cannot be listed.
-pub fn find(question: Question) -> io::Result<Found> {
-    let mut found = Found::default();
-    let sockets = sockets()?;
-    for socket in &sockets {
-        match socket.ask(question) {
-            Ok(job) => found.jobs.push(job),
-            Err(error) if has_ended(&error) => {}
-            Err(error) => found.unseen.push(Unseen {
-                supervisor: socket.supervisor,
-                reason: error.to_string(),
-            }),
-        }
-    }
-    let seen: Vec<u32> = sockets.iter().map(|socket| socket.supervisor).collect();
-    found.unseen.extend(unlisted(&seen));
-    found.jobs.sort_by_key(|job| job.launcher);
     Ok(found)
 }
 

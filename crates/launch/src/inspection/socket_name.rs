@@ -25,11 +25,16 @@ impl SocketName {
         Self(format!("{PREFIX}{user}-{launcher}-{attempt}"))
     }
 
+    /// It, as the kernel has it.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
     /// Its address.
     ///
     /// # Errors
     /// If it is too long; ours are not.
-    pub fn address(&self) -> io::Result<SocketAddr> {
+    fn address(&self) -> io::Result<SocketAddr> {
         SocketAddr::from_abstract_name(self.0.as_bytes())
     }
 }

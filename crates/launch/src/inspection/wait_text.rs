@@ -165,8 +165,8 @@ fn operation_text(names: &Names<'_>, operation: &Operation) -> String {
                 Some(peers) => format!("{peers} at a window{on}"),
             }
         }
-        Operation::Service => "a message of the services".to_owned(),
         Operation::Leaving => "what was sent to leave this rank".to_owned(),
+        Operation::Service { what, .. } => bounded(what),
         Operation::Other(text) | Operation::Outside(text) => bounded(text),
     }
 }
@@ -259,6 +259,10 @@ mod tests {
             context: 4,
             missing,
         };
+        let service = || Operation::Service {
+            what: "a message from any node".into(),
+            ranks: Vec::new(),
+        };
         for (operation, expected) in [
             (
                 message(Some(3), Some(7), 4, Some(8)),
@@ -285,7 +289,7 @@ mod tests {
                 },
                 "rank 0, rank 1, rank 2, rank 3 and 2 more at a window",
             ),
-            (Operation::Service, "a message of the services"),
+            (service(), "a message from any node"),
             (Operation::Outside("a file".into()), "a file"),
         ] {
             assert_eq!(
@@ -293,10 +297,10 @@ mod tests {
                 format!("MPI_Waitall: {expected}")
             );
         }
-        let two = vec![Operation::Service, Operation::Leaving];
-        assert!(text(true, two.clone()).contains("services, or what"));
-        assert!(text(false, two).contains("services, and what"));
-        let many = vec![Operation::Service; 9];
+        let two = vec![service(), Operation::Leaving];
+        assert!(text(true, two.clone()).contains("node, or what"));
+        assert!(text(false, two).contains("node, and what"));
+        let many = vec![service(); 9];
         assert!(text(true, many).ends_with(", or 5 more"));
         assert_eq!(text(false, vec![]), "MPI_Waitall");
         let mut of_itself = said(false, vec![collective(vec![])]);

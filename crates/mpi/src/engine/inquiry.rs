@@ -41,7 +41,7 @@ use super::request::{Phase, Work};
 use super::request_id::RequestId;
 use super::{Engine, Guard, WaitFor};
 use crate::wait_times::Awaits;
-use crate::waits::{MOST, Operation, RankWaits, Unreceived, Wait};
+use crate::waits::{MOST, Operation, PARTITIONS, RankWaits, Unreceived, Wait};
 use other_threads::OtherThreads;
 
 pub(super) use answers::Answers;
@@ -382,7 +382,7 @@ impl Engine {
         // ready.
         let slot = self.core.requests.get(id);
         if into.len() == before && slot.is_some_and(super::request::Request::is_persistent) {
-            into.push(Operation::Other("partitions to be ready".to_owned()));
+            into.push(Operation::Other(PARTITIONS.to_owned()));
         } else if into.len() == before
             && let Some(agreement) = self.awaited_of_agreement(id)
         {
@@ -451,7 +451,7 @@ impl Guard<'_> {
                     "receives of the messages that it has buffered".to_owned(),
                 )],
             ),
-            WaitFor::Guest => (false, vec![Operation::Service]),
+            WaitFor::Guest(awaited) => (false, vec![awaited(self.guest_and_fabric().0)]),
             WaitFor::Futures => (true, self.awaited_by_tasks()),
             WaitFor::Outside(what) => (false, vec![Operation::Outside(what.to_owned())]),
         };

@@ -24,6 +24,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use weft_fabric::Guest;
 use weft_fabric::waiting::{self, Step, Waiting};
 use weft_fiber::{self as fiber, Waiter};
 use weft_sys::error::keep_errno;
@@ -35,6 +36,7 @@ use super::probe::Probe;
 use super::request_id::RequestId;
 use super::shared::{Guard, Shared};
 use crate::wait_times::{Awaits, BegunWait, WaitListener};
+use crate::waits::Operation;
 
 /// So often a driver looks before it looks once at engines that nobody drives. Before it sleeps it does so anyway.
 const LOOKS_ALONE: u32 = 1024;
@@ -70,8 +72,8 @@ pub(crate) enum WaitFor<'a> {
     Leaving,
     /// That receivers have taken what was buffered.
     Buffered,
-    /// Something for the guest.
-    Guest,
+    /// Something for the guest, which says what.
+    Guest(&'a dyn Fn(&mut dyn Guest) -> Operation),
     /// The end of all futures.
     Futures,
     /// Any of these requests, of several engines.

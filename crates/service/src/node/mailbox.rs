@@ -62,6 +62,7 @@ impl Node {
                 mail.poll_write(common, fabric, id, start)
             },
             |_, _| {},
+            |core| core.mailboxes().0.awaited(id),
         )
     }
 
@@ -97,6 +98,7 @@ impl Node {
                 mail.poll_read(common, fabric, id, start)
             },
             |core, _| core.mailboxes().0.abandon(id),
+            |core| core.mailboxes().0.awaited(id),
         )
     }
 
@@ -140,6 +142,7 @@ impl Node {
                 }
             },
             |core, _| core.mailboxes().0.abandon(id),
+            |core| core.mailboxes().0.awaited(id),
         )
     }
 

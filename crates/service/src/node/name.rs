@@ -3,6 +3,7 @@
 use weft_fabric::Guest;
 
 use super::Node;
+use crate::awaited::Awaited;
 use crate::error::Result;
 
 impl Node {
@@ -69,6 +70,7 @@ impl Node {
                 Err(_) => None,
             },
             |_, _| {},
+            |_| Awaited::of_any(format!("some node to take the name '{name}'")),
         )
     }
 }

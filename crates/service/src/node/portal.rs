@@ -91,6 +91,7 @@ impl Node {
             |core, fabric| {
                 let _ = core.portals().0.abandon(fabric, id);
             },
+            |core| core.portals().0.awaited(id),
         )
     }
 
@@ -137,6 +138,7 @@ impl Node {
             |core, fabric| {
                 let _ = core.portals().0.abandon(fabric, id);
             },
+            |core| core.portals().0.awaited(id),
         )
     }
 

@@ -45,6 +45,7 @@ impl Node {
                 syncs.poll_signal(common, fabric, id, start)
             },
             |core, _| core.syncs().0.abandon(id),
+            |core| core.syncs().0.awaited(id),
         )
     }
 
@@ -60,6 +61,7 @@ impl Node {
                 syncs.poll_wait(common, fabric, id, start)
             },
             |core, _| core.syncs().0.abandon(id),
+            |core| core.syncs().0.awaited(id),
         )
     }
 

@@ -1,6 +1,7 @@
 //! Calls of a program in Rust, which this code is part of: its own crates are told from ours by their names.
 
 use std::ffi::c_void;
+use std::path::Path;
 
 use super::{FRAMES, file_name, own_code};
 
@@ -48,10 +49,11 @@ impl RustCall {
                     call = last_part(&name).to_owned();
                 }
                 // What the program calls begins with the first of ours.
-                if call.is_empty() || is_not_the_program(&name) {
+                let file = symbol.filename();
+                if call.is_empty() || is_not_the_program(&name) || file.is_some_and(is_library) {
                     return;
                 }
-                let file = symbol.filename().map(|file| file.to_string_lossy());
+                let file = file.map(|file| file.to_string_lossy());
                 place = Some(match file.zip(symbol.lineno()) {
                     Some((file, line)) => format!("{}:{line} ({name})", file_name(&file)),
                     None => name,
@@ -77,9 +79,26 @@ fn is_not_the_program(name: &str) -> bool {
         .any(|one| path(name).starts_with(one))
 }
 
+/// Modules whose functions programs call.
+const PUBLIC: [&str; 4] = [
+    "weft::mpi::",
+    "weft_service::ends::",
+    "weft_service::node::",
+    "weft_service::server::",
+];
+
+/// Whether a file belongs to a crate of ours, or to Rust itself: what is generic and was inlined has a name without its crate.
+fn is_library(file: &Path) -> bool {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent();
+    let of_ours = crates.and_then(|crates| file.strip_prefix(crates).ok());
+    let is_ours = of_ours.is_some_and(|file| file.iter().nth(1) == Some("src".as_ref()));
+    is_ours || file.starts_with("/rustc")
+}
+
 /// Whether it is one of the functions that programs call.
 fn is_public(name: &str) -> bool {
-    path(name).starts_with("weft::mpi::") && !name.ends_with("{{closure}}")
+    let path = path(name);
+    PUBLIC.iter().any(|module| path.starts_with(module)) && !name.ends_with("{{closure}}")
 }
 
 /// The function's own name.
@@ -96,11 +115,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn files_of_libraries() {
+        let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let crates = crates.canonicalize().expect("a folder");
+        assert!(is_library(&crates.join("service/src/server.rs")));
+        assert!(is_library(Path::new(
+            "/rustc/59807616/library/core/src/iter.rs"
+        )));
+        assert!(!is_library(&crates.join("weft/examples/heat.rs")));
+        assert!(!is_library(Path::new("/home/me/heat/src/main.rs")));
+    }
+
+    #[test]
     fn names_of_functions() {
         let method = "weft::mpi::p2p::<impl weft::mpi::communicator::PointToPoint>::receive";
         assert!(is_public(method) && is_not_the_program(method));
         assert_eq!(last_part(method), "receive");
         assert!(is_public("<weft::mpi::request::Request<R>>::wait"));
+        assert!(is_public("<weft_service::ends::Inbox>::read"));
+        assert!(!is_public(
+            "weft_service::mailbox::read::<impl weft_service::mailbox::Mailboxes>::poll_read"
+        ));
         assert_eq!(
             last_part("weft::mpi::request::Request<R>::wait::<u8>"),
             "wait"

@@ -1,8 +1,9 @@
 //! `weft ps`: the jobs of this user on this host.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
-use weft_launch::inspection::client;
+use weft_launch::inspection::client::{self, Answered, Unseen};
 use weft_launch::inspection::protocol::{JobReport, Phase, Question};
 use weft_launch::inspection::report;
 use weft_launch::saying;
@@ -17,46 +18,114 @@ pub struct Arguments {
     json: bool,
 }
 
+/// After so long those that have answered are shown, while others are waited for.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
+
 /// Looks, and prints.
 pub fn run(arguments: &Arguments) -> ExitCode {
-    let found = match client::find(Question::Job) {
-        Ok(found) => found,
+    let sockets = match client::sockets() {
+        Ok(sockets) => sockets,
         Err(error) => {
             return fail(&format!(
                 "the sockets of this host cannot be listed: /proc/net/unix: {error}"
             ));
         }
     };
+    let seen: Vec<u32> = sockets.iter().map(|socket| socket.supervisor).collect();
+    let answers = client::ask_all(sockets, Question::Job);
+    let unlisted = client::unlisted(&seen);
     if arguments.json {
-        let jobs = found.jobs.iter().map(|job| {
+        let mut found = Found::of(answers.iter());
+        found.unseen.extend(unlisted);
+        return saying::answer(format_args!("{:#}\n", found.json())).into();
+    }
+    let begun = Instant::now();
+    let soon = || answers.recv_timeout(SHOWN_AFTER.saturating_sub(begun.elapsed()));
+    let mut found = Found::of(std::iter::from_fn(|| soon().ok()));
+    found.unseen.extend(unlisted);
+    let mut code = found.print();
+    // Those that are late come one by one.
+    for answered in answers {
+        let late = Found::of(std::iter::once(answered));
+        code = code.max(late.print());
+        found.jobs.extend(late.jobs);
+        found.unseen.extend(late.unseen);
+    }
+    if found.jobs.is_empty() {
+        let but = match found.unseen.is_empty() {
+            true => "",
+            false => ", but for what is said above",
+        };
+        code = code.max(saying::answer(format_args!(
+            "no job of yours runs here{but}\n"
+        )));
+    }
+    code.into()
+}
+
+/// What was found on this host.
+#[derive(Default)]
+struct Found {
+    /// In the order of their launchers.
+    jobs: Vec<JobReport>,
+    /// Those that cannot be asked.
+    unseen: Vec<Unseen>,
+}
+
+impl Found {
+    fn of(answers: impl Iterator<Item = Answered>) -> Self {
+        let mut found = Self::default();
+        for (socket, answer) in answers {
+            match answer {
+                Ok(job) => found.jobs.push(job),
+                Err(error) if client::has_ended(&error) => {}
+                Err(error) => found.unseen.push(Unseen {
+                    supervisor: socket.supervisor,
+                    reason: error.to_string(),
+                }),
+            }
+        }
+        found.jobs.sort_by_key(|job| job.launcher);
+        found.unseen.sort_by_key(|unseen| unseen.supervisor);
+        found
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let jobs = self.jobs.iter().map(|job| {
             let mut value = serde_json::json!(job);
             value["state"] = state(job).into();
             value
         });
         let jobs: Vec<serde_json::Value> = jobs.collect();
-        let unseen = found.unseen.iter().map(
+        let unseen = self.unseen.iter().map(
             |unseen| serde_json::json!({ "supervisor": unseen.supervisor, "reason": unseen.reason }),
         );
         let unseen: Vec<serde_json::Value> = unseen.collect();
-        let all = serde_json::json!({ "jobs": jobs, "unseen": unseen });
-        return saying::answer(format_args!("{all:#}\n")).into();
+        serde_json::json!({ "jobs": jobs, "unseen": unseen })
     }
-    let mut table = Table::new(&[">JOB", ">RANKS", "RUNS FOR", "STATE", "PROGRAM"]);
-    for job in &found.jobs {
-        table.push(vec![
-            job.launcher.to_string(),
-            job.ranks.len().to_string(),
-            report::duration(job.seconds),
-            state(job),
-            report::programs(job),
-        ]);
+
+    /// Prints a table, and a line for each that is not in it; answers the exit code.
+    fn print(&self) -> u8 {
+        let mut lines = Vec::new();
+        if !self.jobs.is_empty() {
+            let mut table = Table::new(&[">JOB", ">RANKS", "RUNS FOR", "STATE", "PROGRAM"]);
+            for job in &self.jobs {
+                table.push(vec![
+                    job.launcher.to_string(),
+                    job.ranks.len().to_string(),
+                    report::duration(job.seconds),
+                    state(job),
+                    report::programs(job),
+                ]);
+            }
+            lines = table.lines();
+        }
+        lines.extend(self.unseen.iter().map(unseen_line));
+        match lines.is_empty() {
+            true => 0,
+            false => saying::answer(lines.join("\n") + "\n"),
+        }
     }
-    let mut lines = match found.jobs.is_empty() {
-        true => vec!["no job of yours runs here".to_owned()],
-        false => table.lines(),
-    };
-    lines.extend(found.unseen.iter().map(unseen_line));
-    saying::answer(lines.join("\n") + "\n").into()
 }
 
 /// The state of a whole job.

@@ -15,8 +15,8 @@ mod epoch;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex};
 
-use weft_mpi::Result;
 use weft_mpi::rma::{self, Allocation, Assertion, Flavor, LockKind, TargetBuffer};
+use weft_mpi::{Error, ErrorClass, Result};
 
 use super::attribute::Attributes;
 use super::communicator::Communicator;
@@ -120,14 +120,20 @@ impl Communicator {
     }
 }
 
-/// Elements of a rank.
-fn target<T: Element>(rank: usize, index: usize, count: usize) -> TargetBuffer<'static> {
-    TargetBuffer {
+/// Elements of a rank; `RmaRange` if no window has so many before them.
+fn target<T: Element>(rank: usize, index: usize, count: usize) -> Result<TargetBuffer<'static>> {
+    let displacement = i64::try_from(index).map_err(|_| {
+        Error::new(
+            ErrorClass::RmaRange,
+            format!("no window has an element {index}, as was asked for of rank {rank}"),
+        )
+    })?;
+    Ok(TargetBuffer {
         rank: number(rank),
-        displacement: i64::try_from(index).unwrap_or(i64::MAX),
+        displacement,
         count,
         datatype: T::datatype(),
-    }
+    })
 }
 
 impl<T: Element> Window<T> {
@@ -246,6 +252,9 @@ mod tests {
             assert_eq!(class(window.lock(2).map(drop)), ErrorClass::Rank);
             let one = window.lock_shared(1)?;
             assert_eq!(class(one.put(&[1, 2], 1, 4)), ErrorClass::RmaRange);
+            let far = one.put(&[1], 1, usize::MAX).unwrap_err();
+            assert_eq!(far.class(), ErrorClass::RmaRange);
+            assert!(far.to_string().contains(&usize::MAX.to_string()), "{far}");
             assert_eq!(class(one.put(&[1], 0, 0)), ErrorClass::RmaSync);
             assert_eq!(class(window.lock_all().map(drop)), ErrorClass::RmaSync);
             let own = mpi::Op::new(|left: &i64, _: &i64| *left);

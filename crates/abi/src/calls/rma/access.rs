@@ -10,7 +10,7 @@ use weft_mpi::{Buffer, Op, RequestId};
 
 use super::rank_of;
 use crate::args::{BufferArgument, Out};
-use crate::check::accesses::{Kind, requested, watch};
+use crate::check::accesses::{Kind, requested, unless_refused, watch};
 use crate::fault::Checked;
 use crate::generated::constants as k;
 use crate::handle::request::pack;
@@ -49,13 +49,15 @@ pub fn put(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Put",
             win.window(),
             (Kind::Put, &target),
             (Some(&origin_addr), None),
         );
-        win.window().put(origin_addr, &target, Ends::WithEpoch)?;
+        let window = win.window();
+        let begun = window.put(origin_addr, &target, Ends::WithEpoch);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }
@@ -70,13 +72,15 @@ pub fn get(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Get",
             win.window(),
             (Kind::Get, &target),
             (None, Some(&origin_addr)),
         );
-        win.window().get(origin_addr, &target, Ends::WithEpoch)?;
+        let window = win.window();
+        let begun = window.get(origin_addr, &target, Ends::WithEpoch);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }
@@ -136,14 +140,15 @@ pub fn accumulate(
     win: &WinObject,
 ) -> Checked<()> {
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Accumulate",
             win.window(),
             (Kind::of(op), &target),
             (Some(&origin_addr), None),
         );
         let window = win.window();
-        window.accumulate(origin_addr, &target, op, Ends::WithEpoch)?;
+        let begun = window.accumulate(origin_addr, &target, op, Ends::WithEpoch);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }
@@ -193,14 +198,15 @@ pub fn get_accumulate(
 ) -> Checked<()> {
     let (source, result) = (source(&origin, op)?, result.buffer()?);
     if let Some(target) = target(target_rank, target_disp, target_count, target_datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Get_accumulate",
             win.window(),
             (Kind::of(op), &target),
             (source.as_ref(), Some(&result)),
         );
         let window = win.window();
-        window.get_accumulate(source, result, &target, op, Ends::WithEpoch)?;
+        let begun = window.get_accumulate(source, result, &target, op, Ends::WithEpoch);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }
@@ -281,14 +287,15 @@ pub unsafe fn fetch_and_op(
     // SAFETY: `result_addr` has room for one element until the operation has ended (MPI 5.0, section 12.3.4).
     let result = unsafe { element(result_addr, datatype, "result_addr") }?;
     if let Some(target) = target(target_rank, target_disp, 1, datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Fetch_and_op",
             win.window(),
             (Kind::of(op), &target),
             (source.as_ref(), Some(&result)),
         );
         let window = win.window();
-        window.get_accumulate(source, result, &target, op, Ends::WithEpoch)?;
+        let begun = window.get_accumulate(source, result, &target, op, Ends::WithEpoch);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }
@@ -314,14 +321,15 @@ pub unsafe fn compare_and_swap(
         )
     };
     if let Some(target) = target(target_rank, target_disp, 1, datatype, win)? {
-        watch(
+        let number = watch(
             "MPI_Compare_and_swap",
             win.window(),
             (Kind::Accumulate(0), &target),
             (Some(&new), Some(&result)),
         );
         let window = win.window();
-        window.compare_and_swap(&compare, &new, result, &target)?;
+        let begun = window.compare_and_swap(&compare, &new, result, &target);
+        unless_refused(window, number, begun)?;
     }
     Ok(())
 }

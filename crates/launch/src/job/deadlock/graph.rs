@@ -77,7 +77,11 @@ fn needs_of(rank: u32, waits: &RankWaits, all: &BTreeSet<u32>) -> Needs {
                 ranks: others(members_of(waits, *context)),
                 any: true,
             },
-            Operation::Service
+            Operation::Service { ranks, .. } if !ranks.is_empty() => Needs {
+                ranks: ranks.clone(),
+                any: false,
+            },
+            Operation::Service { .. }
             | Operation::Leaving
             | Operation::Other(_)
             | Operation::Outside(_) => Needs {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use weft_mpi::waits::{Operation, RankWaits, Unreceived, Wait};
+use weft_mpi::waits::{Operation, PARTITIONS, RankWaits, Unreceived, Wait};
 
 use super::graph::{self, Core, first_operation};
 
@@ -162,9 +162,10 @@ impl Standstill {
             Operation::Window { peers, .. } => {
                 format!("for ranks {} at a window{on}", listed(peers, ", "))
             }
-            Operation::Service => "for a message of the services".into(),
             Operation::Leaving => "for what it has sent to leave".into(),
-            Operation::Other(what) | Operation::Outside(what) => format!("for {what}"),
+            Operation::Service { what, .. } | Operation::Other(what) | Operation::Outside(what) => {
+                format!("for {what}")
+            }
         }
     }
 
@@ -233,6 +234,24 @@ impl Standstill {
             .next()
     }
 
+    /// A collective that some of these ranks have called, and others begun.
+    fn mixed_forms(&self, ranks: &[u32]) -> Option<&str> {
+        let waits = ranks.iter().filter_map(|rank| self.ranks.get(rank));
+        let waits = waits.filter_map(|waits| waits.waits.first());
+        let forms: Vec<(&str, u32, bool)> = waits
+            .filter_map(|wait| match wait.operations.first() {
+                Some(Operation::Collective { name, context, .. }) => {
+                    Some((&**name, *context, is_request(wait)))
+                }
+                _ => None,
+            })
+            .collect();
+        let is_called = |(name, context, begun): &&(&str, u32, bool)| {
+            *begun && forms.contains(&(*name, *context, false))
+        };
+        forms.iter().find(is_called).map(|(name, ..)| *name)
+    }
+
     fn remedy(&self) -> String {
         for (from, to, message) in self.unreceived() {
             match self.near_miss(from, to, message) {
@@ -278,18 +297,39 @@ impl Standstill {
         let is_send = |one: &&Operation| matches!(one, Operation::Receive { .. });
         let is_receive = |one: &&Operation| matches!(one, Operation::Message { .. });
         let is_collective = |one: &&Operation| matches!(one, Operation::Collective { .. });
+        let is_window = |one: &&Operation| matches!(one, Operation::Window { .. });
+        let is_partitioned =
+            |one: &&Operation| matches!(one, Operation::Other(what) if what == PARTITIONS);
+        let is_service = |one: &&Operation| matches!(one, Operation::Service { .. });
         if operations.iter().all(is_send) {
             "all of them send before they receive: use MPI_Sendrecv, or post the receives first (MPI_Irecv)".into()
         } else if operations.iter().all(is_receive) {
             "all of them receive before anybody has sent: let one of them send first, or use MPI_Sendrecv".into()
+        } else if let Some(name) = self.mixed_forms(&involved) {
+            format!(
+                "some ranks are in {name} itself, others wait for one that was begun before (non-blocking or persistent): these never meet; let all ranks call the same form"
+            )
         } else if operations.iter().all(is_collective) {
             "let all ranks of each communicator call its collectives, and in the same order".into()
+        } else if operations.iter().any(is_partitioned) {
+            "let whoever sends by partitions make each of them ready (MPI_Pready) before it waits"
+                .into()
+        } else if operations.iter().any(is_window) {
+            "let each rank end its epoch (MPI_Win_unlock, MPI_Win_complete, MPI_Win_fence) before it waits for something else: others wait at the window until then".into()
+        } else if operations.iter().any(is_service) {
+            "let whoever is waited for write, allow, signal or take the name before it waits itself"
+                .into()
         } else if operations.iter().any(is_collective) {
             "let all ranks of the communicator call the collective, and exchange messages before or after it on both sides".into()
         } else {
             "let each receive have a send with the same ranks, tag and communicator, in an order in which one can go first".into()
         }
     }
+}
+
+/// Whether it is a wait for a request.
+fn is_request(wait: &Wait) -> bool {
+    wait.call == "wait" || wait.call.starts_with("MPI_Wait") || wait.call.starts_with("MPI_Test")
 }
 
 /// In what a message differs from what its receiver waits for.

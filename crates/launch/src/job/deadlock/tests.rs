@@ -169,3 +169,69 @@ fn who_is_asked_in_vain_is_asked_ever_more_rarely() {
     scene.pass(Duration::from_secs(1), &[0]);
     assert!(scene.ranks.asked.len() > before);
 }
+
+/// What is told of ranks that each wait in one call for one operation.
+fn remedy_of(waits: &[(&str, Operation)]) -> String {
+    let ranks = (0..).zip(waits).map(|(rank, (call, operation))| {
+        let wait = Wait {
+            call: (*call).into(),
+            operations: vec![operation.clone()],
+            ..Wait::default()
+        };
+        let waits = RankWaits {
+            waits: vec![wait],
+            ..RankWaits::default()
+        };
+        (rank, waits)
+    });
+    Standstill::new(ranks.collect()).lines().join("\n")
+}
+
+#[test]
+fn a_remedy_fits_what_is_waited_for() {
+    let barrier = |missing: u32| Operation::Collective {
+        name: "MPI_Barrier".into(),
+        context: 1,
+        missing: vec![missing],
+    };
+    let window = || Operation::Window {
+        context: 2,
+        peers: Vec::new(),
+    };
+    let message = Operation::Message {
+        from: Some(1),
+        tag: Some(0),
+        context: 0,
+        room: None,
+    };
+    let partitions = || Operation::Other(weft_mpi::waits::PARTITIONS.into());
+    let service = Operation::Service {
+        what: "node 0 to signal".into(),
+        ranks: vec![0],
+    };
+    for (waits, told) in [
+        (
+            vec![("MPI_Barrier", barrier(1)), ("MPI_Barrier", barrier(0))],
+            "remedy: let all ranks of each communicator call its collectives",
+        ),
+        (
+            vec![("MPI_Barrier", barrier(1)), ("MPI_Wait", barrier(0))],
+            "remedy: some ranks are in MPI_Barrier itself, others wait for one that was begun before",
+        ),
+        (
+            vec![("MPI_Recv", message), ("MPI_Win_lock", window())],
+            "remedy: let each rank end its epoch (MPI_Win_unlock",
+        ),
+        (
+            vec![("MPI_Wait", partitions()), ("MPI_Wait", partitions())],
+            "remedy: let whoever sends by partitions make each of them ready (MPI_Pready)",
+        ),
+        (
+            vec![("MPI_Barrier", barrier(1)), ("weft_sync_wait", service)],
+            "remedy: let whoever is waited for write, allow, signal",
+        ),
+    ] {
+        let text = remedy_of(&waits);
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}

@@ -174,7 +174,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     pub fn put(&self, elements: Vec<T>, rank: usize, index: usize) -> Result<()> {
         let memory = Memory::of(elements);
         let source = memory.view();
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let window = &self.window.window;
         window.put(source.buffer(), &target, Ends::WithEpoch)?;
         self.hold(Box::new(memory));
@@ -186,7 +186,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     /// # Errors
     /// As for [`put`](Self::put).
     pub fn get(&self, rank: usize, index: usize, count: usize) -> Result<Expected<T>> {
-        let target = target::<T>(rank, index, count);
+        let target = target::<T>(rank, index, count)?;
         self.expect(count, |window, into| {
             window
                 .window
@@ -214,7 +214,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     pub fn accumulate(&self, elements: Vec<T>, rank: usize, index: usize, op: Op<T>) -> Result<()> {
         let memory = Memory::of(elements);
         let source = memory.view();
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let window = &self.window.window;
         window.accumulate(source.buffer(), &target, &op.shared(), Ends::WithEpoch)?;
         self.hold(Box::new(memory));
@@ -234,7 +234,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     ) -> Result<Expected<T>> {
         let memory = Memory::of(elements);
         let source = memory.view();
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let expected = self.expect(source.len(), |window, into| {
             let (source, into) = (Some(source.buffer()), into.buffer());
             let window = &window.window;
@@ -251,7 +251,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
     pub fn fetch(&self, rank: usize, index: usize, count: usize) -> Result<Expected<T>> {
-        let target = target::<T>(rank, index, count);
+        let target = target::<T>(rank, index, count)?;
         self.expect(count, |window, into| {
             let window = &window.window;
             window
@@ -268,7 +268,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
     where
         T: Bits,
     {
-        let target = target::<T>(rank, index, 1);
+        let target = target::<T>(rank, index, 1)?;
         self.expect(1, |window, into| {
             let (old, new) = ([old], [new]);
             let (old, new) = (View::reading(&old).buffer(), View::reading(&new).buffer());

@@ -55,7 +55,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         index: usize,
     ) -> Result<()> {
         let source = View::reading(elements.elements());
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let window = &self.window.window;
         self.wait(window.put(source.buffer(), &target, Ends::WithRequest)?)
     }
@@ -66,7 +66,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     /// As for [`put`](Self::put).
     pub fn get(&self, rank: usize, index: usize, count: usize) -> Result<Vec<T>> {
         let memory = Memory::<T>::zeroed(count)?;
-        let target = target::<T>(rank, index, count);
+        let target = target::<T>(rank, index, count)?;
         let into = memory.view().buffer();
         self.wait(self.window.window.get(into, &target, Ends::WithRequest)?)?;
         memory.into_vec(count)
@@ -83,7 +83,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         count: usize,
     ) -> Result<Request<'static, Vec<T>>> {
         let memory = Memory::<T>::zeroed(count)?;
-        let target = target::<T>(rank, index, count);
+        let target = target::<T>(rank, index, count)?;
         let into = memory.view().buffer();
         let id = self.window.window.get(into, &target, Ends::WithRequest)?;
         let finish = move |_| memory.into_vec(count);
@@ -102,7 +102,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     ) -> Result<Request<'static, Vec<T>>> {
         let memory = Memory::of(elements);
         let count = memory.view().len();
-        let target = target::<T>(rank, index, count);
+        let target = target::<T>(rank, index, count)?;
         let source = memory.view().buffer();
         let id = self.window.window.put(source, &target, Ends::WithRequest)?;
         let finish = move |_| memory.into_vec(count);
@@ -136,7 +136,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         op: Op<T>,
     ) -> Result<()> {
         let source = View::reading(elements.elements());
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let window = &self.window.window;
         let op = op.shared();
         self.wait(window.accumulate(source.buffer(), &target, &op, Ends::WithRequest)?)
@@ -155,7 +155,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     ) -> Result<B::Owned> {
         let source = View::reading(elements.elements());
         let memory = Memory::<T>::zeroed(source.len())?;
-        let target = target::<T>(rank, index, source.len());
+        let target = target::<T>(rank, index, source.len())?;
         let request = self.window.window.get_accumulate(
             Some(source.buffer()),
             memory.view().buffer(),
@@ -182,7 +182,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     /// As for [`accumulate`](Self::accumulate).
     pub fn fetch(&self, rank: usize, index: usize) -> Result<T> {
         let memory = Memory::<T>::zeroed(1)?;
-        let target = target::<T>(rank, index, 1);
+        let target = target::<T>(rank, index, 1)?;
         let into = memory.view().buffer();
         let op = no_op();
         let request =
@@ -216,7 +216,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         T: Bits,
     {
         let memory = Memory::<T>::zeroed(1)?;
-        let target = target::<T>(rank, index, 1);
+        let target = target::<T>(rank, index, 1)?;
         let request = self.window.window.compare_and_swap(
             &View::reading(&[old]).buffer(),
             &View::reading(&[new]).buffer(),

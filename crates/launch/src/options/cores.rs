@@ -151,7 +151,7 @@ impl CoreOptions {
         Ok(())
     }
 
-    /// So many ranks on each object of a kind.
+    /// This many ranks on each object of a kind.
     pub fn per(&mut self, number: u32, domain: Domain) {
         self.binding.per_object = Some(number);
         self.binding.map = Some(domain);

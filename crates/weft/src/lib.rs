@@ -14,7 +14,7 @@
 //! # Ok::<(), weft::Error>(())
 //! ```
 //!
-//! [`mpi`] is MPI itself, typed.
+//! [`mpi`] is typed MPI.
 
 // What `#[derive(Element)]` writes names the crate.
 extern crate self as weft;

@@ -34,13 +34,13 @@
 //! }
 //! ```
 //!
-//! Started alone it is a job of one. An error that leaves `main` ends the job.
+//! Started alone, the program is a job of one. An error that leaves `main` ends the job.
 //!
 //! # Where to look
-//! Started alone, the program is a job of one. An error that leaves `main` ends the job.
+//!
 //! | for | see |
 //! |---|---|
-//! Table of contents
+//! | what can be sent: numbers, arrays, tuples, structs by `#[derive(Element)]` | [`Element`], [`Buffer`] |
 //! | messages from one rank to another | [`PointToPoint`] |
 //! | broadcast, gather, reduce and the like | [`Communicator`], [`coll`] |
 //! | operations of reductions, and functions of the program | [`op`], [`Op`] |

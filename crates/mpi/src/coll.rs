@@ -6,18 +6,17 @@
 //!            choice ┘  └ Plan, Blocks  └─► Comm::prepare   persistent
 //! ```
 //!
-//! A builder checks the arguments, asks `choice` for an algorithm and writes down the steps of this
-//! rank; nothing is sent before the schedule is run. Each collective has its file, with all its
-//! algorithms. Data with gaps are packed before the first step and unpacked after the last
-//! (`plan`), so that algorithms see contiguous bytes only.
+//! A builder checks the arguments, asks `choice` for an algorithm and writes down the steps of this rank; nothing is sent
+//! before the schedule is run. Each collective has its file, with all its algorithms. Data with gaps are packed before
+//! the first step and unpacked after the last (`plan`), so that algorithms see only contiguous bytes.
 //!
-//! All ranks must come to the same choice: it depends on the size of the communicator, on which ranks share a
-//! host, on whether that is crowded (the same for all ranks of a host, and asked only for what they do among
-//! themselves) and on sizes that the standard makes equal on all ranks. If a program breaks that rule, a receive that gets more or fewer bytes than it expects ends
-//! the call with `Truncate` and its name.
+//! All ranks must make the same choice: it depends on the size of the communicator, on which ranks share a host, on
+//! whether that host is crowded (the same for all ranks of a host, and asked only for what they do among themselves) and
+//! on sizes that the standard makes equal on all ranks. If a program breaks that rule, a receive that gets more or fewer
+//! bytes than it expects ends the call with `Truncate` and its name.
 //!
-//! Where the standard has `MPI_IN_PLACE`: `None` stands for it where the buffer is an `Option`;
-//! reductions take the receive buffer as send buffer, too, since both may be the same memory.
+//! `None` stands for `MPI_IN_PLACE` if the buffer is an `Option`; reductions take the receive buffer as send buffer, too,
+//! since both may be the same memory.
 
 mod allgather;
 mod allreduce;

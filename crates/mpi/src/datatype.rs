@@ -7,11 +7,11 @@
 //!                               └─ recipe      kept for envelope and contents
 //! ```
 //!
-//! A datatype never changes once built, but for its committed flag and what users hang on it; it is
-//! always behind an `Arc`, and what is built from it keeps it alive. Sizes and bounds are checked when
-//! it is built: everything later may rely on `size`, `extent` and all displacements fitting `isize`.
+//! A datatype never changes once built, except for its committed flag and the attributes that users attach; it is always
+//! behind an `Arc`, and datatypes built from it keep it alive. Sizes and bounds are checked when it is built: everything
+//! later may rely on `size`, `extent` and all displacements fitting `isize`.
 //!
-//! A `walk` turns layouts into loop nests; memory is touched by `copying` alone.
+//! A `walk` turns layouts into loop nests; only `copying` touches memory.
 
 mod array;
 mod basic;

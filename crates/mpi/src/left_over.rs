@@ -1,4 +1,4 @@
-//! Report of what is left over when a rank finalises: messages never received, requests never completed, and whatever
+//! Report of what is left over when a rank finalises: messages never received, requests never completed, and objects that
 //! its caller has made and never freed.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!   communicators  3 never freed: 2 of MPI_Comm_dup at heat.c:17 (setup), 1 of MPI_Comm_split at heat.c:20 (setup)
 //! ```
 //!
-//! Ranks that have the same left over, but for whom their messages are from, are told once: all ranks compare a
-//! [word](Report::likeness), and the first of those that agree speaks for them. If nothing is left over anywhere, that costs
-//! one reduction of a word.
+//! Ranks whose reports are the same, except for the sources of messages, are reported once: all ranks compare a
+//! [word](Report::likeness), and the first of those that agree reports for them. If nothing is left over anywhere, this
+//! costs one reduction of a word.
 
 mod words;
 

@@ -1,8 +1,9 @@
-//! Marks of messages: words that they carry, so that whoever receives one can tell which it was.
+//! Marks of messages: words that messages carry, by which their receivers identify them.
 //!
-//! What a message carries belongs to the thread, or the fiber, that has begun to send it: several may send at once, and each engine of a rank
-//! is used by one of them at a time. So the engine keeps no mark. It asks the [`Marker`], on the thread that sends, while at least one call is
-//! under way whose messages are to be marked; else a message pays for a look at that number, and nothing more.
+//! The mark of a message belongs to the thread, or the fiber, that has begun to send it: several may send at once, and
+//! each engine of a rank is used by one of them at a time. So the engine keeps no mark. It asks the [`Marker`], on the
+//! thread that sends, while at least one call is under way whose messages are to be marked; otherwise a message costs one
+//! check of that number.
 
 /// What a message has carried, as its receiver knows it. Of a message that was announced, or is synchronous, it is the word of its transfer, which no other
 /// one of its sender in the same engine has.

@@ -1,4 +1,4 @@
-//! Memory in amounts that users name: their absence is an error of MPI, not the end of the process.
+//! Memory in amounts that users determine: a failed allocation is an MPI error, not the end of the process.
 
 use crate::error::{Error, ErrorClass, Result};
 

@@ -1,4 +1,4 @@
-//! Point-to-point communication (MPI 5.0, chapter 3): what callers see of the engine.
+//! Point-to-point communication (MPI 5.0, chapter 3): the engine's interface for callers.
 
 mod apart;
 mod at_once;

@@ -1,4 +1,4 @@
-//! One rank as a value: the engine and its communicators. No globals: many fit in one program.
+//! Process: one rank as a value, its engine and its communicators. No globals: many fit in one program.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Process sets: groups of processes that have names, and communicators that are made of a group alone (MPI 5.0, sections 7.4.2 and 11.3).
+//! Process sets: groups of processes with names, and communicators that are made of a group alone (MPI 5.0, sections
+//! 7.4.2 and 11.3).
 
 use std::sync::Arc;
 

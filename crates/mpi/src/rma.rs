@@ -9,11 +9,11 @@
 //!   fence │ start, complete, post, wait │ lock, flush, unlock        (fence, active, passive)
 //! ```
 //!
-//! Memory that Weft allocates is shared memory: ranks of one host reach it without the target's help, whatever the target
-//! does. The window of a program's own memory is reached by portal where the data lie in one piece at the target, else by
-//! messages, as is memory on other hosts. What messages bring about is in [`engine::one_sided`](crate::engine::one_sided).
+//! Memory that Weft allocates is shared memory: ranks of one host access it without the target's help, whatever the
+//! target does. A window of a program's own memory is accessed by portal if the data lie in one piece at the target, else
+//! by messages, as is memory on other hosts. [`engine::one_sided`](crate::engine::one_sided) handles the messages.
 //!
-//! Which path an element takes does not matter for atomicity: see [`exposed`](crate::exposed).
+//! The path of an element does not matter for atomicity: see [`exposed`](crate::exposed).
 
 mod access;
 mod active;

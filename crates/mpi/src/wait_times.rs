@@ -1,6 +1,6 @@
-//! Times of waits: a profiler hears when a call begins to wait, when it goes on, and for whom it has waited.
+//! Times of waits: a profiler is told when a call begins to wait, when it goes on, and for whom it has waited.
 //!
-//! Only calls that found nothing at their first look come here: what goes on at once pays nothing.
+//! Only calls that found nothing at their first poll come here: calls that go on at once pay nothing.
 
 /// What a call waits for, as far as is known when it begins to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! Waits: what the threads of one rank wait for, as the rank tells it when it is asked by an *inquiry* of the launcher.
+//! Waits: what the threads of one rank wait for, as the rank answers an *inquiry* of the launcher.
 //!
 //! ```text
 //!   launcher                         a rank that sleeps
@@ -7,22 +7,22 @@
 //! ```
 //!
 //! # Proof of a standstill
-//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
-//! and from within its sleep. Let all have answered twice, the second time asked after all had
-//! answered the first time, the same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two
-//! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
-//! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
-//! None has left its sleep since, so none has sent anything since. If each of them [depends on
-//! others](RankWaits::depends_on_others) alone, nobody is left who could.
+//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing, and
+//! from within its sleep. Let all have answered twice, the second time asked after all had answered the first time, the
+//! same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two inquiries at which
+//! all of them were within the sleep in which they answered both. Anything that one of them had sent before lay in the
+//! receiver's memory at that moment, so the look before the second answer would have found it; it found nothing. None has
+//! left its sleep since, so none has sent anything since. If each of them [depends on
+//! others](RankWaits::depends_on_others) alone, no process is left that could.
 //!
-//! On a network messages are on their way for a while, where no look finds them. So each also tells what it has exchanged
-//! with whom ([`Link`]). None has sent or received anything between its two answers, so the counts of the second ones hold at
-//! the moment between the inquiries, for all at once; if they [agree](nothing_is_on_its_way), nothing was on its way
-//! then (Mattern's double count, link by link).
+//! On a network messages are on their way for a while, where no look finds them. So each rank also says what it has
+//! exchanged with whom ([`Link`]). None has sent or received anything between its two answers, so the counts of the
+//! second answers hold at the moment between the inquiries, for all at once; if they [agree](nothing_is_on_its_way),
+//! nothing was on its way then (Mattern's double count, link by link).
 //!
-//! Plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named by their
-//! number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. Whoever reads them from another
-//! process bounds them first: nothing in them is used for anything but telling.
+//! The types are plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named
+//! by their number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. A reader of
+//! another process's values bounds them first: they are used only for the report.
 
 use std::collections::BTreeMap;
 

@@ -66,17 +66,17 @@ use std::sync::Arc;
 use crate::comm::Comm;
 use crate::error::{Error, ErrorClass, Result};
 
-/// What a builder needs to know about the communicator.
+/// The facts about a communicator that a builder needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Members {
     /// Rank of this process.
     pub rank: usize,
-    /// How many there are.
+    /// Number of members.
     pub size: usize,
-    /// There are more of them on this rank's host than it has cores: what counts there is how often somebody must be woken,
-    /// not how many hops a message takes. The same on all ranks of a host.
+    /// There are more members on this rank's host than it has cores: then the number of wake-ups counts, not the number
+    /// of hops of a message. The same on all ranks of a host.
     pub crowded: bool,
-    /// Where they are, if that is known and they are on several hosts.
+    /// Their hosts, if known and more than one.
     pub hosts: Option<Arc<Hosts>>,
 }
 

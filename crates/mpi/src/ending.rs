@@ -32,8 +32,8 @@ use crate::process::Process;
 const NOTICE: Duration = Duration::from_secs(3);
 
 impl Process {
-    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
-    /// this far, so that nobody leaves while another still needs an answer of it.
+    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come this far, so that no
+    /// rank leaves while another still needs an answer from it.
     ///
     /// # Errors
     /// When a rank is lost that was there so far, and the program is not [`prepared`](Self::prepare_for_losses) for that.
@@ -43,8 +43,8 @@ impl Process {
         Ok(())
     }
 
-    /// The first half of [`finish`](Self::finish): what is left over can be looked at after it, and the other half is
-    /// [`announce_exit`](Self::announce_exit). Whether all ranks come: else none can be asked for anything.
+    /// The first half of [`finish`](Self::finish); what is left over can be examined after it. The second half is
+    /// [`announce_exit`](Self::announce_exit). Returns whether all ranks come; if not, none can be asked for anything.
     ///
     /// # Errors
     /// When a rank is lost.
@@ -122,9 +122,9 @@ impl Process {
         false
     }
 
-    /// This process has ended all that it has used of MPI, and was never initialised: the others need not wait for it. Those of its host
-    /// are told by their memory; those of other hosts `by_launcher`, if that answers true, or else by this process, before
-    /// [`announce_exit`](Self::announce_exit) returns.
+    /// This process has ended its use of MPI, and was never initialised: the others need not wait for it. Those of its
+    /// host are told by shared memory; those of other hosts `by_launcher`, if that returns true, or else by this process,
+    /// before [`announce_exit`](Self::announce_exit) returns.
     pub fn tell_absence(self: &Arc<Self>, by_launcher: impl FnOnce() -> bool) {
         if self.is_incomplete.swap(true, Ordering::Relaxed) {
             return;

@@ -178,7 +178,7 @@ impl File {
         &self.path
     }
 
-    /// What it was opened for.
+    /// The mode that it was opened with.
     #[must_use]
     pub fn mode(&self) -> AccessMode {
         self.mode

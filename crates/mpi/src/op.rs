@@ -91,7 +91,7 @@ impl Op {
         self.commutative
     }
 
-    /// Which predefined operation it is, if it is one.
+    /// The predefined operation, if it is one.
     #[inline]
     #[must_use]
     pub fn as_predefined(&self) -> Option<Predefined> {

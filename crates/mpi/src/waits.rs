@@ -31,47 +31,47 @@ use weft_fabric::{LinkTraffic, Peer, traffic};
 
 use crate::comm::Comm;
 
-/// Waits, operations and messages of each kind that are told at most; further ones are counted.
+/// Most waits, operations and messages of each kind in an answer; further ones are counted.
 pub const MOST: usize = 64;
 
-/// What one rank does, as told on inquiry.
+/// The answer of one rank to an inquiry.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RankWaits {
     /// The number of the inquiry that this answers.
     pub inquiry: u32,
     /// Grows whenever anything goes on in this rank: the same in two answers, nothing has in between.
     pub activity: u64,
-    /// Threads of the process that do not wait in MPI, whatever they do.
+    /// Threads of the process that do not wait in MPI.
     pub other_threads: u32,
     /// Whether something outside of MPI may end one of the waits: another thread, a file, the launcher.
     pub awaits_outside: bool,
     /// Messages and transfers that this rank has begun and that have not left it, or are on their way; connections that are
     /// being made or mended.
     pub under_way: u32,
-    /// What it has exchanged with others over a network; nothing of what goes through memory.
+    /// Its exchange with others over a network; transfers by memory do not count.
     pub links: Vec<Link>,
-    /// What its threads wait for, and some of its fibers.
+    /// Waits of its threads, and of some of its fibers.
     pub waits: Vec<Wait>,
-    /// Further ones, not told.
+    /// Number of further waits.
     pub more_waits: u32,
-    /// Messages that came and that nobody has received.
+    /// Messages that arrived and were not received.
     pub unreceived: Vec<Unreceived>,
-    /// Further ones, not told.
+    /// Number of further ones.
     pub more_unreceived: u32,
     /// The communicators named above by their context.
     pub communicators: Vec<CommunicatorName>,
 }
 
-/// What a rank has exchanged with another one over a network.
+/// The exchange of a rank with another one over a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Link {
-    /// With whom.
+    /// The peer.
     pub peer: u32,
     /// Frames that it has sent.
     pub sent: u64,
     /// Frames that it has received.
     pub received: u64,
-    /// The other one has said that it may end, and nothing since.
+    /// The last word of the peer was goodbye.
     pub is_over: bool,
 }
 
@@ -116,15 +116,15 @@ pub fn nothing_is_on_its_way(answers: &BTreeMap<u32, RankWaits>) -> bool {
 pub struct Wait {
     /// The call: `MPI_Recv`. Empty if it is not known.
     pub call: String,
-    /// Where in the program it was called: `heat.c:17 (exchange)`. Empty if it is not known.
+    /// Place of the call in the program: `heat.c:17 (exchange)`. Empty if it is unknown.
     pub place: String,
     /// Milliseconds since the thread has fallen asleep.
     pub since: u64,
     /// It is a fiber.
     pub is_fiber: bool,
-    /// One of the operations suffices; else all must end.
+    /// One of the operations suffices; otherwise all must end.
     pub any: bool,
-    /// What must happen for it to go on.
+    /// The operations that must end for it to go on.
     pub operations: Vec<Operation>,
 }
 
@@ -166,19 +166,19 @@ pub enum Operation {
         name: String,
         /// Of the communicator.
         context: u32,
-        /// Those that have not come, as far as is known here.
+        /// Members that have not come, as far as is known here.
         missing: Vec<u32>,
     },
     /// A step of others on a window.
     Window {
         /// Of the window's communicator.
         context: u32,
-        /// Whose step, as far as is known here.
+        /// The members whose step is awaited, as far as is known here.
         peers: Vec<u32>,
     },
     /// A message of the services (mailbox, portal, sync).
     Service,
-    /// That what was sent leaves this rank.
+    /// That messages leave this rank.
     Leaving,
     /// Something else within MPI.
     Other(String),
@@ -186,7 +186,7 @@ pub enum Operation {
     Outside(String),
 }
 
-/// A message that came and that nobody has received.
+/// A message that arrived and was not received.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unreceived {
     /// The sender.

@@ -88,10 +88,10 @@ impl From<Schedule> for Collective<'_> {
 }
 
 impl Collective<'_> {
-    /// What this rank does, by messages.
+    /// The steps of this rank, by messages.
     ///
     /// # Errors
-    /// Those of the function of the same name.
+    /// As for the function of the same name.
     pub fn schedule(self, members: impl FnOnce() -> Members) -> Result<Schedule> {
         let members = match self {
             Self::Steps(schedule) => return Ok(schedule),

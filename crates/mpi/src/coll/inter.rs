@@ -29,14 +29,14 @@ use crate::comm::Comm;
 use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
 
-/// What a builder needs to know about the two groups.
+/// The facts about the two groups that a builder needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sides {
     /// Rank of this process in its group.
     pub rank: usize,
-    /// How many the local group has.
+    /// Size of the local group.
     pub size: usize,
-    /// How many the remote group has.
+    /// Size of the remote group.
     pub remote: usize,
     /// As for [`Members`]; the same on both sides.
     pub crowded: bool,

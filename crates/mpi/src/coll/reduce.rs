@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::op::Op;
 use crate::schedule::{Schedule, Span};
 
-/// What is reduced, and how: the arguments that all ranks give alike.
+/// Datatype and operation of a reduction: the arguments that are the same at all ranks.
 #[derive(Clone, Debug)]
 pub struct Reduction {
     /// Elements of each rank.
@@ -52,7 +52,7 @@ impl<'a> From<&'a Reduction> for ReductionArgument<'a> {
 }
 
 impl ReductionArgument<'_> {
-    /// The same, with a share in what it names.
+    /// The same, with shared ownership of what it names.
     #[must_use]
     pub fn keep(&self) -> Reduction {
         Reduction {

@@ -62,7 +62,7 @@ impl Comm {
         ))
     }
 
-    /// `MPI_Barrier` of two whose other member is there already: false, without effect, if anything is not as usual.
+    /// `MPI_Barrier` of two whose other member has arrived already: false, without effect, in any unusual case.
     #[inline(always)]
     #[must_use]
     pub fn barrier_at_once(&self) -> bool {

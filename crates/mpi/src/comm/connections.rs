@@ -12,7 +12,7 @@ use crate::process::Process;
 /// Who is told: true when the process gets connected, false when it is independent.
 type Listener = Box<dyn Fn(bool) + Send + Sync>;
 
-/// What a process has to do with processes of other worlds.
+/// Connections of a process with processes of other worlds.
 pub struct Connections {
     /// There may be processes of other worlds. Never unset.
     possible: AtomicBool,
@@ -38,7 +38,7 @@ impl Connections {
         }
     }
 
-    /// Says who is told from now on; the first one counts.
+    /// Sets the listener; the first one set stays.
     pub fn tell(&self, listener: impl Fn(bool) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }

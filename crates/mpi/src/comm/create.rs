@@ -85,8 +85,8 @@ impl Comm {
         Ok((copy, request))
     }
 
-    /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for who is no member. Of an
-    /// intercommunicator, each side names a part of itself.
+    /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for a rank that is not a member. For an
+    /// intercommunicator, each side gives a part of itself.
     ///
     /// # Errors
     /// `Group` if a member of the group is not in this communicator.

@@ -138,11 +138,11 @@ impl Comm {
         Ok(this)
     }
 
-    /// The hints that it is made with, and whether all members have asserted that they receive no `MPI_ANY_TAG`: one that
-    /// does not hold is false for who asks.
+    /// Sets the hints that it is made with, and whether all members have asserted that they receive no `MPI_ANY_TAG`; a
+    /// hint that does not hold is reported as false.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn keep_info(&self, info: &Info, no_any_tag: bool) -> Result<()> {
         let mut info = info.clone();
         if info.get(NO_ANY_TAG)?.is_some() {
@@ -152,11 +152,11 @@ impl Comm {
         Ok(())
     }
 
-    /// `MPI_Comm_set_info`: the hints that it has and that are not named stay, and so does what was decided when it was
-    /// made.
+    /// `MPI_Comm_set_info`: existing hints that are not named stay, and so does what was decided when the communicator
+    /// was made.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn set_info(&self, info: &Info) -> Result<()> {
         let mut own = self.extras().info();
         info.iter()

@@ -181,12 +181,12 @@ impl<D: Direction> Visit for Moving<D> {
 }
 
 impl Datatype {
-    /// Copies the data of `count` elements at `base`, without gaps, from byte `from_byte` of the data,
-    /// to the front of `into`; answers how many bytes. Call again further on for what did not fit.
+    /// Copies the data of `count` elements at `base`, without gaps, from byte `from_byte` of the data, to the front of
+    /// `into`; returns the number of bytes. Call it again with a later `from_byte` for the rest.
     ///
     /// # Safety
-    /// All bytes that `count` elements of this datatype cover from `base` must be valid for reads, and
-    /// nobody may write to them meanwhile.
+    /// All bytes that `count` elements of this datatype cover from `base` must be valid for reads, and must not be
+    /// written meanwhile.
     pub unsafe fn pack_to(
         &self,
         base: *const u8,
@@ -234,14 +234,13 @@ impl Datatype {
         unsafe { self.unpack_from(base, count, from_byte, SharedBytes::of(bytes)) }
     }
 
-    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte
-    /// `from_byte` of the data; answers how many bytes had room. Bytes are only copied, so others may
-    /// write to them meanwhile. Where pieces of elements overlap, which the standard forbids here, any
-    /// of them wins.
+    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte `from_byte` of the data;
+    /// returns how many bytes had room. Bytes are only copied, so others may write to them meanwhile. Where pieces of
+    /// elements overlap, which the standard forbids here, any of them wins.
     ///
     /// # Safety
-    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and
-    /// nobody may look at them meanwhile.
+    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and must not be
+    /// accessed meanwhile.
     pub unsafe fn unpack_from(
         &self,
         base: *mut u8,
@@ -256,11 +255,11 @@ impl Datatype {
         length
     }
 
-    /// Copies the data of `count` elements at `from` to `count` elements at `to`. Gaps are left alone.
+    /// Copies the data of `count` elements at `from` to `count` elements at `to`. Gaps are not touched.
     ///
     /// # Safety
-    /// All bytes that the elements cover must be valid, from `from` for reads and from `to` for writes, and
-    /// nobody may write to those, nor look at these, meanwhile.
+    /// All bytes that the elements cover must be valid, at `from` for reads and at `to` for writes; meanwhile those at
+    /// `from` must not be written, and those at `to` must not be accessed.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, count: usize) {
         let length = self.size().saturating_mul(count);
         self.walk(

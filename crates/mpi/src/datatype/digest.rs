@@ -84,7 +84,7 @@ impl SignatureCode {
         self.0
     }
 
-    /// What a peer says; any bits are a code.
+    /// The code of a peer; any bits are valid.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
@@ -122,7 +122,7 @@ impl SignatureCode {
                 .is_none_or(|other| one == Some(representation(other)))
     }
 
-    /// What it stands for, as a message to people says it.
+    /// Its name in messages to the user.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.basic() {
@@ -237,7 +237,7 @@ impl Datatype {
         self.signature.digest.times(count as u64).code()
     }
 
-    /// The code that a message of so many bytes must have to be received as elements of this datatype. `None` if such a
+    /// The code that a message of this many bytes must have to be received as elements of this datatype. `None` if such a
     /// message ends within a basic element.
     #[must_use]
     pub fn code_of_bytes(&self, bytes: u64) -> Option<SignatureCode> {

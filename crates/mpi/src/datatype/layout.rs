@@ -56,7 +56,7 @@ pub(super) enum Shape {
 /// One piece of [`Shape::Blocks`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Where it lies.
+    /// Its offset.
     pub offset: isize,
     /// Bytes of data before it.
     pub before: usize,
@@ -203,7 +203,7 @@ impl Node {
         list.finish()
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     pub fn pieces(&self) -> u64 {
         self.pieces
     }

@@ -312,11 +312,11 @@ impl Counters {
     }
 }
 
-/// What is shown of a running rank to who looks at it from outside: the sum of some counters.
+/// Counters of a running rank that are shown to the outside: each is the sum of some counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Shown {
-    /// Messages sent, by whatever protocol.
+    /// Messages sent, by any protocol.
     MessagesSent,
     /// Their bytes.
     BytesSent,
@@ -343,8 +343,9 @@ impl Shown {
 }
 
 impl Counters {
-    /// Where in the memory of this process the counters stand that are shown, each with what it adds to. They stay
-    /// there until this value is dropped, and whoever may read this memory may read them: each is one aligned word.
+    /// Addresses, in the memory of this process, of the counters that are shown, each with the value it adds to. They
+    /// stay valid until this value is dropped. Any process that may read this memory may read them: each is one aligned
+    /// word.
     #[must_use]
     pub fn addresses(&self) -> Vec<(Shown, u64)> {
         let mut found = Vec::new();

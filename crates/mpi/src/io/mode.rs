@@ -21,7 +21,7 @@ pub struct AccessMode {
     pub exclusive: bool,
     /// `MPI_MODE_DELETE_ON_CLOSE`.
     pub delete_on_close: bool,
-    /// `MPI_MODE_UNIQUE_OPEN`: nobody else has the file open. Nothing is made of it.
+    /// `MPI_MODE_UNIQUE_OPEN`: the file is not open elsewhere. It has no effect.
     pub unique_open: bool,
     /// `MPI_MODE_SEQUENTIAL`: only by the shared file pointer.
     pub sequential: bool,

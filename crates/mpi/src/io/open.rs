@@ -106,7 +106,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
     Ok(file)
 }
 
-/// Takes part in opening a file only to say that this rank cannot: an argument of it is wrong here.
+/// Takes part in opening a file only to report an error of this rank: one of its arguments is wrong.
 pub fn refuse_to_open(comm: &Comm, error: Error) {
     if comm.remote_group().is_none()
         && let Ok(comm) = comm.dup_in_first(OPEN)

@@ -67,7 +67,7 @@ impl Comm {
             .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
     }
 
-    /// [`recv`](Self::recv) of a message whose sender and tag are known: how many bytes it has.
+    /// [`recv`](Self::recv) of a message with a given sender and tag; returns its number of bytes.
     #[inline(always)]
     #[must_use]
     pub fn recv_at_once(&self, into: (Region, SignatureCode), rank: u32, tag: i32) -> Option<u64> {
@@ -239,7 +239,7 @@ impl Comm {
         }
     }
 
-    /// [`iprobe`](Self::iprobe), of whatever: true if there is no message at all.
+    /// [`iprobe`](Self::iprobe) for any message: true if there is none at all.
     #[inline(always)]
     #[must_use]
     pub fn iprobe_in_vain(&self) -> bool {

@@ -14,8 +14,8 @@ impl Process {
     /// `MPI_Wait`.
     ///
     /// # Errors
-    /// `Request` for a stale id; `ProcFailedPending` for a receive from anybody that a loss holds up, which goes on (also for
-    /// lists of requests, of which then nothing is taken); otherwise what the operation itself ended with.
+    /// `Request` for a stale id; `ProcFailedPending` for a receive from `MPI_ANY_SOURCE` that a loss holds up, which goes
+    /// on (also for lists of requests, from which nothing is taken then); otherwise the error of the operation itself.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
         if id == RequestId::DONE {
@@ -229,7 +229,7 @@ impl Process {
         self.lock_of(id).cancel(id)
     }
 
-    /// `MPI_Request_free`: the operation goes on; its outcome is nobody's any more.
+    /// `MPI_Request_free`: the operation goes on; its outcome is discarded.
     ///
     /// # Errors
     /// `Request` for a stale id.
@@ -254,7 +254,7 @@ impl Process {
         self.lock().start_general(context)
     }
 
-    /// `MPI_Grequest_complete`. Whoever waits for the request is woken.
+    /// `MPI_Grequest_complete`. Wakes the threads that wait for the request.
     ///
     /// # Errors
     /// `Request` if it is stale or has ended already.

@@ -29,7 +29,7 @@ use crate::exposed::{ElementLock, Exposed};
 use crate::extras::Extras;
 use crate::info::Info;
 
-/// What a member exposes when the window is made.
+/// The memory that a member exposes when the window is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Allocation {
     /// Memory of the program, which stays valid until the window is freed.

@@ -31,11 +31,11 @@ use crate::op::{Combine, Op, Predefined};
 /// One element of a predefined datatype in the memory of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetElement {
-    /// Whose.
+    /// The target.
     pub rank: u32,
     /// From the start of its memory, in its displacement units.
     pub displacement: i64,
-    /// What it is.
+    /// Its basic datatype.
     pub basic: Basic,
 }
 
@@ -71,8 +71,9 @@ impl Window {
         is_ready.then_some(part)
     }
 
-    /// `MPI_Put` of few bytes that lie together, to bytes that do, if that can be done at once, without calling any function.
-    /// Whether it was done; else nothing has happened, and [`put`](Self::put) does it, or says what is wrong.
+    /// `MPI_Put` of a few contiguous bytes, to contiguous bytes, if that can be done at once, without calling any
+    /// function. Returns whether it was done; else nothing has happened, and [`put`](Self::put) does it, or returns the
+    /// error.
     #[inline(always)]
     pub fn put_short_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
         let part = self.bytes_at(rank, displacement, source.len());
@@ -180,8 +181,8 @@ impl Window {
         source.len() == basic.size() && self.combine_element(&element, operation, source, None)
     }
 
-    /// `MPI_Accumulate` of elements that lie together, as many as there are bytes, on such elements from `target` on, if that can be
-    /// done at once. Whether it was done; else [`accumulate`](Self::accumulate) does it, or says what is wrong.
+    /// `MPI_Accumulate` of contiguous elements of this many bytes, to contiguous elements from `target` on, if that can
+    /// be done at once. Returns whether it was done; else [`accumulate`](Self::accumulate) does it, or returns the error.
     #[inline]
     pub fn accumulate_at_once(
         &self,
@@ -204,9 +205,10 @@ impl Window {
         self.count_stores_if(done)
     }
 
-    /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that this
-    /// rank loads and stores, within an epoch. Whether it was done; else [`get_accumulate`](Self::get_accumulate) does it, or
-    /// says what is wrong. Of the source of `MPI_NO_OP` nothing is used, but it is as long.
+    /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that
+    /// this rank loads and stores, within an epoch. Returns whether it was done; else
+    /// [`get_accumulate`](Self::get_accumulate) does it, or returns the error. The source of `MPI_NO_OP` is not used, but
+    /// has the same length.
     #[inline(always)]
     pub fn fetch_and_op_at_once(
         &self,
@@ -242,8 +244,8 @@ impl Window {
         self.count_if(stored.is_some())
     }
 
-    /// `MPI_Compare_and_swap`, if it can be done at once, as [`fetch_and_op_at_once`](Self::fetch_and_op_at_once). `sides`:
-    /// what to compare with, what to write, where to fetch to.
+    /// `MPI_Compare_and_swap`, if it can be done at once, like [`fetch_and_op_at_once`](Self::fetch_and_op_at_once).
+    /// `sides`: the value to compare with, the value to write, and where to fetch to.
     #[inline(always)]
     pub fn compare_and_swap_at_once(&self, target: &TargetElement, sides: [&Region; 3]) -> bool {
         if !target.basic.is_compared() {

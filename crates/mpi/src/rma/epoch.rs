@@ -59,7 +59,7 @@ const fn needed(access: u8) -> (u8, u8) {
     }
 }
 
-/// What the program promises (`MPI_MODE_…`).
+/// Promises of the program (`MPI_MODE_…`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Assertion {
     /// The other side needs not be asked.

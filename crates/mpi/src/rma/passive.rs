@@ -209,7 +209,7 @@ impl Window {
         self.flush_members(None)
     }
 
-    /// `MPI_Win_flush_local`: the buffers of operations to this member are free, and results are there.
+    /// `MPI_Win_flush_local`: the buffers of operations to this member may be used again, and results have arrived.
     ///
     /// # Errors
     /// As for [`Self::flush`].

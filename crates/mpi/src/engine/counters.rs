@@ -1,8 +1,8 @@
 //! Counters: what the engine counts of its work, for tools that ask while it runs (MPI 5.0, section 15.3).
 //!
-//! Whoever has the engine counts, by plain loads and stores: one writer at a time, which the lock of the engine orders.
-//! Whoever asks needs no lock: a counter is one load, and two counters may be of different moments.
-//! A queue's length is not kept but follows from what came and what went.
+//! The holder of the engine counts, by plain loads and stores: there is one writer at a time, which the lock of the
+//! engine orders. A reader needs no lock: a counter is one load, and two counters may be from different moments. A
+//! queue's length is not kept, but computed from arrivals and departures.
 
 use weft_atomic::{AtomicU64, Ordering};
 

@@ -1,7 +1,7 @@
-//! Events: what a tool hears of as it happens (MPI 5.0, section 15.3.8). Raised where the engine is held, told where it is
-//! not: by the [`Callbacks`](super::callbacks), in the order in which they happened.
+//! Events for tools as they happen (MPI 5.0, section 15.3.8). Raised while the engine is held, delivered while it is not:
+//! by the [`Callbacks`](super::callbacks), in the order in which they happened.
 //!
-//! While nobody listens to a kind of event, raising it costs one branch.
+//! While there is no listener to a kind of event, raising it costs one branch.
 
 use std::sync::Arc;
 

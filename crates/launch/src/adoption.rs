@@ -1,5 +1,5 @@
-//! Adoption: a launcher for a process that was started without one, when it starts others; or for the ranks of one that starts no
-//! later processes.
+//! Adoption: a launcher for a process that was started without one, when it starts others; or for ranks whose launcher
+//! starts no later processes.
 //!
 //! ```text
 //!   the process ── weft adopt ──► detached: a launcher that is nobody's child ── frontend ── supervisor ── later processes
@@ -12,9 +12,9 @@
 //!   the lowest of each host ── weft adopt ──► an agent: joins the head, has the ranks of its host as above
 //! ```
 //!
-//! Whoever dies: the launcher sees the end of the process by a handle, and ends all that belongs to the job unless MPI was
-//! finalised. The end of the launcher ends the process by its lifeline. The launcher is no child of the process, which
-//! may wait for children of its own. Head and agents lose each other as in any job on several hosts.
+//! Deaths: the launcher sees the end of the process by a handle, and then ends everything that belongs to the job unless
+//! MPI was finalised. The end of the launcher ends the process by its lifeline. The launcher is no child of the process,
+//! which may wait for children of its own. Head and agents lose each other as in any job on several hosts.
 
 use std::env;
 use std::ffi::OsStr;

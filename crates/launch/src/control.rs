@@ -1,11 +1,10 @@
-//! Control messages between a rank and its launcher, over the rank's control socket: what it tells and asks,
-//! and what it is answered. Whole messages of text, one thing each.
+//! Control messages between a rank and its launcher, over the rank's control socket: notices and questions of the rank,
+//! and answers. Each is a whole message of text.
 //!
-//! Of what it only tells, nothing comes back. To a question there is one answer, and a rank asks one
-//! question at a time.
+//! A notice has no answer. A question has one answer, and a rank asks one question at a time.
 //!
-//! The launcher reads them from a process that may be broken or hostile: they are bounded, and what is
-//! not understood is ignored. A rank can speak only for itself: each has a socket of its own.
+//! The launcher reads them from a process that may be broken or hostile: they are bounded, and what is not understood is
+//! ignored. A rank can speak only for itself: each has a socket of its own.
 
 use std::os::fd::AsFd;
 

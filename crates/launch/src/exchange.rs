@@ -1,7 +1,7 @@
 //! Values that ranks exchange through their launchers: put, fence, get.
 //!
-//! The members are the ranks of a launcher that has them all, or the launchers of several hosts towards
-//! the one above them. What was put before a fence is handed on when the last member comes to it.
+//! The members are the ranks of a launcher that has them all, or the launchers of several hosts, for the one above them.
+//! Values put before a fence are handed on when the last member comes to it.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Exit status of a process: in words, and as the code by which a shell tells it.
+//! Exit status of a process: in words, and as the code that a shell gives it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;

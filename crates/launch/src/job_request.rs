@@ -1,6 +1,6 @@
-//! Requests of a rank to its job as a whole: to start processes, to open ports, to publish names. They go to whoever
-//! has all of the job in view ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they
-//! are long; on several hosts from the agent to the head.
+//! Requests of a rank to its job as a whole: to start processes, to open ports, to publish names. They go to the process
+//! that manages the whole job ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they are
+//! long; on several hosts from the agent to the head.
 
 use crate::bootstrap::HostMap;
 

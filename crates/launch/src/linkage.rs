@@ -1,10 +1,11 @@
-//! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another
-//! implementation would run under this launcher as many copies of rank 0, each believing that it is alone.
+//! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another implementation
+//! would run under this launcher as many copies of rank 0, each a job of its own.
 //!
-//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic linker finds first: unless the
-//! program says itself where to look even before that (`DT_RPATH`), and another one is there.
+//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic
+//! linker finds first, unless the program itself names a folder to search before that (`DT_RPATH`), and another one is
+//! there.
 //!
-//! Only what stands in the program itself is seen; a script that loads MPI later is not looked into.
+//! Only the program file itself is examined; a script that loads MPI later is not.
 
 use std::ffi::OsStr;
 use std::fs::File;

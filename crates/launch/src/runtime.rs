@@ -5,8 +5,8 @@
 //!                                 (MPI)                (mailbox, portal, sync)
 //! ```
 //!
-//! For whatever offers MPI to programs: the C entry points, which keep one for the process, and the library for
-//! Rust programs. See `docs/decisions/0008-services-are-guests.md`.
+//! It is for the code that offers MPI to programs: the C entry points, which keep one for the process, and the library
+//! for Rust programs. See `docs/decisions/0008-services-are-guests.md`.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Saying: what this program tells people, who may not be there to be told: a disk is full, a file may not grow, a reader is gone. That
-//! ends nobody, and a command that could not answer does not end well.
+//! Saying: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
+//! That ends no process, but a command that could not answer does not end successfully.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

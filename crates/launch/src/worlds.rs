@@ -1,5 +1,5 @@
-//! Worlds of a job: which processes were started together, the ports that are open, and the services that are
-//! published. One for the whole job, at whoever decides.
+//! Worlds of a job: which processes were started together, the ports that are open, and the services that are published.
+//! One value for the whole job, in the process that decides.
 //!
 //! ```text
 //!   world 0        the ranks that the job starts with
@@ -9,7 +9,7 @@
 //!   service   a name ──► a port, and who has published it
 //! ```
 //!
-//! A port is a name and nothing else: no socket belongs to it. Who connects sends a message to the owner.
+//! Within the job a port is only a name: no socket belongs to it. A process that connects sends a message to the owner.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Surroundings of a process: its environment, files and commands, as far as allocations are concerned.
+//! Surroundings of a process: its environment, files and commands, as far as allocations need them.
 
 use std::ffi::OsStr;
 use std::io;

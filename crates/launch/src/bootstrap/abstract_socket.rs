@@ -1,5 +1,5 @@
-//! Abstract sockets of whole messages: their names stand in no file system, are bound once, and are gone with the socket. Only
-//! processes of the same network namespace reach them.
+//! Abstract sockets of whole messages: their names are in no file system, are bound once, and disappear with the socket.
+//! Only processes of the same network namespace reach them.
 
 use std::os::fd::OwnedFd;
 

@@ -1,15 +1,16 @@
-//! Launcher that adopts processes which it has not started: a program that nobody started as a rank, or the ranks of a
-//! launcher that starts no later processes. It is started when the first of them asks for what only a launcher gives.
+//! Adopted: the launcher interface of processes that Weft's launcher has not started: a program that was started alone,
+//! or the ranks of a launcher that starts no later processes. The launcher is started when the first of them needs
+//! something that only a launcher gives.
 //!
 //! ```text
 //!   who asks first    starts weft adopt: memory, lifeline, ports, and where the others find it ──►     ◄── taken
 //!   the others        a name that all ranks of the host know ──► the key, a rank, a lifeline ──►       ◄── taken
 //! ```
 //!
-//! The name is an abstract one, which is bound once: whoever binds it starts the launcher and hands the socket over, so there is
-//! one launcher, whoever asks at the same time. In a job on several hosts the launcher of a host is an agent, which is started by
-//! [calls](super::calls). From then on a process is tied to the launcher as any rank is, until it has
-//! finalised MPI.
+//! The name is an abstract one, which is bound once: the process that binds it starts the launcher and hands the socket
+//! over, so there is one launcher even if several ask at the same time. In a job on several hosts the launcher of a host
+//! is an agent, which is started by [calls](super::calls). From then on a process is tied to the launcher as any rank is,
+//! until it has finalised MPI.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! Control socket of a rank, from its side: it tells, and asks one question at a time.
+//! Control socket of a rank, from its side: it sends messages, and asks one question at a time.
 
 use std::io;
 use std::os::fd::OwnedFd;

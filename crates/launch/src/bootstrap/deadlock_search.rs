@@ -1,5 +1,5 @@
-//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the same
-//! [watch](crate::job::deadlock).
+//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the
+//! same [watch](crate::job::deadlock).
 //!
 //! ```text
 //!   lowest rank    Searcher, a thread ── looks at the memory, inquires ──► all that sleep
@@ -9,22 +9,23 @@
 //!   it ends with MPI: closes the name, inquires ──► whoever sleeps answers, finds nobody there, and searches from now on
 //! ```
 //!
-//! Who searches is decided by the name, which is bound once. The answer to an inquiry is what has the next one begin: it comes from
-//! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
-//! ended stands in the memory, so that the next one knows it too.
+//! The name, which is bound once, decides which rank searches. The answer to an inquiry triggers the next one: it comes
+//! from each sleeping rank at once, and from others when they come to sleep. The facts about ranks that have ended are in
+//! the memory, so that the next searcher has them too.
 //!
-//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as that can be
-//! called, which it can until it ends with MPI for the first time. The others call it, say when all ranks of their host rest, and pass questions and answers on.
+//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as
+//! that can be called, which it can until it ends with MPI for the first time. The others call it, report when all ranks
+//! of their host rest, and pass on questions and answers.
 //!
-//! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
-//! be connected with processes that are not asked here.
+//! A rank whose process belongs to a [launcher of Weft](super::adopted) meanwhile does not answer, so that no deadlock is
+//! reported: it may be connected with processes that are not asked here.
 //!
 //! | file | what |
 //! |---|---|
-//! | `searcher` | the thread: who comes, what they say, what is told in the end |
-//! | `head` | what the one that judges does |
+//! | `searcher` | the thread: its connections, their messages, and the final report |
+//! | `head` | the rank that judges |
 //! | `other_hosts` | other hosts, for the head |
-//! | `agent` | what the others do |
+//! | `agent` | the other searching ranks |
 //! | `host_ranks` | the ranks as the memory shows them |
 
 mod agent;

@@ -1,7 +1,7 @@
 //! Map of a job's ranks to hosts.
 //!
-//! A *host* is what ranks share memory on and reach each other without a network: one boot of one
-//! kernel, one network namespace. Two containers on one machine are therefore two hosts.
+//! A *host* is a set of ranks that share memory and reach each other without a network: one boot of one kernel, one
+//! network namespace. Two containers on one machine are therefore two hosts.
 
 use std::fmt;
 

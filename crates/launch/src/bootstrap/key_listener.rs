@@ -1,8 +1,8 @@
-//! Key listener: where ranks of a host come to one of them, or to a launcher, each over a connection of its own on which it shows the
-//! job's key and its rank.
+//! Key listener: the socket to which ranks of a host connect, at one of them or at a launcher, each by a connection of
+//! its own on which it shows the job's key and its rank.
 //!
-//! What comes is untrusted until then: only processes of the same user are let in, what shows anything else is dropped, and of
-//! too many that show nothing the oldest goes.
+//! A connection is untrusted until then: only processes of the same user are let in, a connection that sends anything
+//! else is dropped, and of too many that send nothing the oldest is closed.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;

@@ -1,6 +1,6 @@
-//! Later processes of a job whose launcher starts none for us: one that speaks PMI or PMIx. A launcher of ours does it, which is started
-//! when the first rank asks ([`adopted`](super::adopted)): on one host, where the ranks share memory with room for more; on several,
-//! one for each, by [calls].
+//! Later processes of a job whose launcher, which speaks PMI or PMIx, starts none. A launcher of Weft starts them; it is
+//! started when the first rank asks ([`adopted`](super::adopted)): on one host, where the ranks share memory with room
+//! for more; on several, one for each, by [calls].
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Network choice: what `mpiexec --fabric` and `WEFT_FABRIC` say.
+//! Network choice: the values of `mpiexec --fabric` and `WEFT_FABRIC`.
 
 /// What can be said, for messages.
 pub const POSSIBLE: &str = "auto, tcp, ofi and ofi:PROVIDER";

@@ -1,4 +1,5 @@
-//! Recorded: where those are who were started later, and who has died, as the launcher has recorded it in the memory of the host.
+//! Recorded: the addresses of processes that were started later, and deaths, as the launcher has recorded them in the
+//! memory of the host.
 //!
 //! ```text
 //!   TCP              a job over TCP

@@ -1,4 +1,4 @@
-//! Terminal of the user, read for rank 0: ranks are not in the foreground of the terminal, and only those
+//! Terminal of the user, read for rank 0: ranks are not in the foreground process group of the terminal, and only that
 //! may read it.
 
 use std::fs::File;

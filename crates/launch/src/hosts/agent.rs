@@ -1,4 +1,4 @@
-//! Agent of a job: on its host it does what the supervisor does for a job on one host, and tells the head.
+//! Agent of a job: on its host it does what the supervisor does for a job on one host, and reports to the head.
 //!
 //! ```text
 //!   Waiting ── Start ──▶ Attending ── all ranks have ended, or End ──▶ Ended ── Over ──▶ leaves

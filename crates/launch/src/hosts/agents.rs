@@ -1,5 +1,4 @@
-//! Agents of a job, as its head sees them: all [connections](connection), and the port through which more may
-//! come.
+//! Agents of a job, as its head sees them: all [connections](connection), and the port through which more may join.
 
 mod connection;
 mod reach;

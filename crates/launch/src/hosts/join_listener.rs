@@ -1,7 +1,7 @@
-//! Join listener: the port through which `weft join` comes in.
+//! Join listener: the port to which `weft join` connects.
 //!
-//! Who connects is a candidate until it has proved the token: each has a short time for it, none delays another,
-//! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
+//! A connection is a candidate until it has proved the token: each has a short time for it, none delays another, and if
+//! there are too many, [`EvictionPolicy`] says which is closed. When no descriptor is left, accepting pauses for a while.
 
 use std::io;
 use std::net::{IpAddr, TcpListener, ToSocketAddrs};

@@ -4,8 +4,8 @@
 //!   u32 big endian   message          inside of sealed records (weft-secure)
 //! ```
 //!
-//! Both sides say something at least every fifth of the agreed time; who says nothing for all of it is
-//! taken for dead. While one side does not read, because its own output is held up, it does not judge.
+//! Both sides send something at least every fifth of the agreed time; a side that is silent for all of it counts as dead.
+//! While one side does not read, because its own output is blocked, it does not judge.
 
 use std::fmt;
 use std::fs::File;

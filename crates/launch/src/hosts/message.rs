@@ -1,8 +1,7 @@
 //! Messages between the head of a job and its agents, once both have proved the key.
 //!
-//! One message is one value in the format of `postcard`. The other side knows the key, but may be broken
-//! or of another release: lengths are bounded by the link; what an agent may say and when, by
-//! [`protocol`](super::protocol).
+//! One message is one value in the format of `postcard`. The other side knows the key, but may be broken or of another
+//! release: the link bounds lengths; [`protocol`](super::protocol) checks what an agent may say and when.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,16 +1,16 @@
-//! Protocol between head and agent: what an agent may say to the head, and when.
+//! Protocol between head and agent: which messages an agent may send to the head, and when.
 //!
 //! ```text
 //!   new ── Hello ──▶ greeted ── the head says Start ──▶ assigned ── Ended ──▶ over
 //! ```
 //!
-//! Whoever knows the key may be an agent, and may be broken or hostile. It can end the job, as each of its
-//! members can; it cannot speak for ranks of others, open a fence that others have not come to, or have the
-//! head keep more than a member may. Everything that it says is checked here, against what the head has said
-//! to it; what does not fit is an error, and the agent is cut off with all of its ranks.
+//! Any process that knows the key may be an agent, and may be broken or hostile. It can end the job, as each of its
+//! members can; it cannot speak for ranks of others, open a fence that others have not come to, or make the head keep
+//! more than a member may. Each of its messages is checked here, against what the head has sent it; a message that does
+//! not fit is an error, and the agent is cut off with all of its ranks.
 //!
-//! What a rank tells about itself ([`Told`]) may come in any order: it comes from the rank, and is judged as
-//! if that were on the host of the head.
+//! A rank's messages about itself ([`Told`]) may come in any order: they come from the rank, and are judged as if it were
+//! on the host of the head.
 
 use crate::control;
 use crate::exchange::PublishedValue;

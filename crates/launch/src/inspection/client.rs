@@ -1,4 +1,4 @@
-//! Client: the side of who looks at the jobs of a host.
+//! Client: the side of the command that inspects the jobs of a host.
 
 use std::fs;
 use std::io::{self, Read, Write};

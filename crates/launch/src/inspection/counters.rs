@@ -1,8 +1,8 @@
-//! Counters of a rank, read out of its memory while it runs.
+//! Counters of a rank, read from its memory while it runs.
 //!
-//! A rank tells its launcher once where those of each of its engines stand. From then on it does nothing for who looks, whatever it is doing:
-//! the launcher, of which it descends, copies the words out of its memory. Where a kernel or a container refuses
-//! that, there are no counters to be seen, and nothing else changes.
+//! A rank tells its launcher once where the counters of each of its engines are. From then on inspection costs it
+//! nothing, whatever it is doing: the launcher, from which it descends, copies the words from its memory. If the kernel
+//! or a container refuses that, no counters are shown, and nothing else changes.
 
 use serde::{Deserialize, Serialize};
 use weft_mpi::counters::Shown;

@@ -1,8 +1,9 @@
-//! Protocol between who looks at a running job and its supervisor: one question, one answer, each a line of JSON.
+//! Protocol between an inspecting command and the supervisor of a running job: one question, one answer, each a line of
+//! JSON.
 //!
-//! Fields that are not known are passed over, and those that are missing have a default: command and job may be of
-//! different releases. Both sides read what a process of their own user has written, which may be broken all the
-//! same: lengths are bounded, and what is not understood is refused.
+//! Unknown fields are ignored, and missing ones have a default: command and job may be of different releases. Both sides
+//! read data of a process of their own user, which may be broken all the same: lengths are bounded, and what is not
+//! understood is refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

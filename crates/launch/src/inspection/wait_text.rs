@@ -1,4 +1,4 @@
-//! Texts for people of what a rank says that its threads wait for.
+//! Wait text: a rank's answer about what its threads wait for, as text for the user.
 
 use std::collections::BTreeMap;
 

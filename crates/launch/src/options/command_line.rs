@@ -1,4 +1,4 @@
-//! Command line: what was asked for, with a default for what was not. [`Table::read`](super::Table::read) makes it.
+//! Command line: the requests, with a default for each one that is missing. [`Table::read`](super::Table::read) makes it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The values of options that say on which cores and hosts ranks run, in the spellings of Open MPI and of MPICH.
+//! The values of options for the cores and hosts of ranks, in the spellings of Open MPI and of MPICH.
 
 use crate::binding::{BindTo, BindingRequest, Domain, parse_ranges};
 

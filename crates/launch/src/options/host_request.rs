@@ -1,5 +1,5 @@
-//! Request for hosts: what the command line says of the hosts of a job, and which hosts follow from it and from what a
-//! scheduler has given.
+//! Request for hosts: the options of the command line about the hosts of a job, and the hosts that follow from them and
+//! from the allocation of a scheduler.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

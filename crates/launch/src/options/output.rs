@@ -1,4 +1,4 @@
-//! The values of options that say where the output of ranks goes.
+//! The values of options for the output of ranks.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -1,4 +1,4 @@
-//! The values of options, each with its sentence for when it cannot be understood.
+//! The values of options, each with its error message.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,5 +1,6 @@
-//! Open port: where processes of other jobs call, and a thread that takes their calls: those of this host at a local socket, where
-//! the kernel says whose they are, those of other hosts at a door, where they prove the key of the port.
+//! Open port: the place where processes of other jobs call, and a thread that takes their calls: those of this host at a
+//! local socket, where the kernel identifies their user, those of other hosts at a door, where they prove the key of the
+//! port.
 
 use std::collections::VecDeque;
 use std::io;

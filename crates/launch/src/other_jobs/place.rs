@@ -1,4 +1,4 @@
-//! Place: what the name of a port says beyond the job, for other jobs: whose it is, and where.
+//! Place: the part of a port's name for other jobs: its owner and its address.
 //!
 //! ```text
 //!   weft:JOB:OWNER:NUMBER : USER@HOST / KEY / PORT,ADDRESS,ADDRESS

@@ -1,4 +1,4 @@
-//! Arrivals at collectives: who came last, and how long the others waited for that.
+//! Arrivals at collectives: which rank came last, and how long the others waited for it.
 //!
 //! Members number the collectives of a communicator alike, so the same number is the same collective on all of them.
 

@@ -5,10 +5,10 @@
 //!                                                        s/n · L of them were at this place
 //! ```
 //!
-//! How often a call is made is counted exactly, always. At which place of the program, with how many bytes, and how long it took, is
-//! what the calls of the slice before say. The error is that of a systematic sample, by successive differences (Cochran,
-//! *Sampling Techniques*, section 8.11): half of the mean squared difference between a slice and the next one is the variance of each.
-//! A call that is made at one place alone has no error in its count.
+//! The count of a call is always exact. Its place in the program, its bytes and its duration are taken from the calls of
+//! the slice before. The error is that of a systematic sample, by successive differences (Cochran, *Sampling Techniques*,
+//! section 8.11): half of the mean squared difference between a slice and the next one is the variance of each. A call
+//! that is made at only one place has no error in its count.
 
 use super::layout::{call, site};
 

@@ -5,8 +5,8 @@
 //!                   │ head, sites, waits for whom, calls by number, arrivals at collectives, ring of events
 //! ```
 //!
-//! The rank is the only one that writes, each thread in an area of its own. The launcher reads when the rank has ended, however
-//! it did: what was written is there. It believes no number in it: all are bounded by this page.
+//! Only the rank writes, each thread in an area of its own. The launcher reads when the rank has ended, however it did.
+//! It trusts no number in it: all are bounded by this page.
 
 /// First word of the head.
 pub const MAGIC: u64 = 0x0001_656c_6966_6f72;

@@ -1,13 +1,15 @@
 //! Messages of a timeline: which receive belongs to which send.
 //!
-//! A message is known by a word that it has carried ([`Mark`](weft_mpi::marks::Mark)): what a recorded call sends has a mark of its own, which its receiver finds in
-//! the status; of one that was announced, or is synchronous, it is the word of its transfer, which no other one of its sender has in the same
-//! engine. So it does not matter how many calls were left out before, by which thread one was made, or in which order. A message that was
-//! held back is told as sent with its mark, and later as *named*: by which word it has left in place of that.
+//! A message is identified by a word that it has carried ([`Mark`](weft_mpi::marks::Mark)): a message of a recorded call
+//! has a mark of its own, which its receiver finds in the status; for one that was announced, or is synchronous, it is
+//! the word of its transfer, which is unique among those of its sender in the same engine. So it does not matter how many
+//! calls were left out before, which thread made one, or in which order. A message that was held back is recorded as sent
+//! with its mark, and later as *named*: with the word that it carries instead.
 //!
-//! What two have says nothing, and what does not fit (other bytes, another receiver, received before it was sent) gets no arrow.
+//! A word that two messages have is ignored, and a pair that does not fit (other bytes, another receiver, received before
+//! it was sent) gets no arrow.
 //!
-//! Between hosts messages say more of the clocks than these: none was received before it was sent.
+//! Between hosts the messages improve the comparison of clocks: none was received before it was sent.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,5 @@
-//! Record of a rank: what it has written into the memory of its profile, read once, bounded, with times in nanoseconds.
+//! Record of a rank: the data that it has written into the memory of its profile, read once, bounded, with times in
+//! nanoseconds.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Caller: who has launchers started on all hosts of the job, asks to be missed, or searches for deadlocks.
+//! Caller: has launchers started on all hosts of the job, has its own loss watched for, or searches for deadlocks.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Watch of the hosts of a job over each other, where the launcher does not say that a rank has died.
+//! Host watch: the hosts of a job watch each other, if the launcher does not report the death of a rank.
 //!
 //! ```text
 //!   lowest rank of each other host ── Call::Watch { rank } ──► rank 0
@@ -6,13 +6,14 @@
 //!                                  ◄──────── Part ────────►         before an end in order
 //! ```
 //!
-//! The ranks of one host [watch each other](super::super::pmi::watch). A rank that is alone on its host, or all ranks of a host at
-//! once, are missed here: the kernel closes the link of who has died, and a host that is gone does not answer the kernel of the other
-//! one. Nothing is asked of the ranks themselves: one that is stopped, by a debugger perhaps, is not dead.
+//! The ranks of one host [watch each other](super::super::pmi::watch). The loss of a rank that is alone on its host, or
+//! of all ranks of a host at once, is detected here: the kernel closes the link of a process that has died, and a host
+//! that is gone does not answer the kernel of the other one. Nothing is asked of the ranks themselves: a stopped rank,
+//! perhaps in a debugger, is not dead.
 //!
-//! Whoever is nearer sees a death first, and what a launcher ends goes at slightly different times on different hosts: a closed
-//! link counts after a [moment](GRACE) only. Before `Watched` it means nothing: rank 0 may have come to its end in order without having
-//! heard the call.
+//! Ranks near a death detect it first, and the processes that a launcher ends go at slightly different times on different
+//! hosts: so a closed link counts only after a [moment](GRACE). Before `Watched` it means nothing: rank 0 may have come
+//! to its end in order without having received the call.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Call listener: the thread of the lowest rank of a host that starts launchers when it is called.
+//! Call listener: the thread of the lowest rank of a host, which starts launchers when it is called.
 //!
 //! ```text
 //!   head   (rank 0 alone)   none ── Begin ─► starting ── it listens ─► waiting ── all hosts have come ─► complete

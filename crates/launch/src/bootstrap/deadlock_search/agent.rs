@@ -1,8 +1,8 @@
-//! Agent: the searching rank of a host, for the one that judges. It says when all ranks of its host rest, and passes questions and
-//! answers on, as an agent of `mpiexec` does.
+//! Agent: the searching rank of a host, for the one that judges. It reports when all ranks of its host rest, and passes
+//! on questions and answers, as an agent of `mpiexec` does.
 //!
-//! It calls when it has something to say for the first time: a job of whose hosts none ever rests makes no connection. If nobody is
-//! left that would judge before it, it judges itself.
+//! It calls when it has something to report for the first time: a job in which no host ever rests makes no connection. If
+//! no rank is left that would judge before it, it judges itself.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,4 +1,5 @@
-//! Other hosts of a job, for the rank that judges: a link to the rank that searches on each, and what these have told of their ranks.
+//! Other hosts of a job, for the rank that judges: a link to the rank that searches on each, and what these have reported
+//! about their ranks.
 //!
 //! ```text
 //!   who searches on another host ── Call::Search, Runs, Ended, Rest, Waits ──► the one that judges
@@ -6,7 +7,7 @@
 //!                                ── Leaves … and the end of the link with its process ──►
 //! ```
 //!
-//! A host that has no link, or whose ranks do not all rest, holds up every judgement: nobody is asked then.
+//! A host that has no link, or whose ranks do not all rest, delays every judgement: then no rank is asked.
 
 use serde::{Deserialize, Serialize};
 use weft_fabric_shm::Watch;

@@ -1,7 +1,7 @@
 //! One line of PMI version 1: `cmd=get_result rc=0 value=abc`, ended by a newline.
 //!
-//! The other side is a launcher that we did not write. A line is bounded, read once, and what it must
-//! hold is asked for by name.
+//! The other side is a launcher that we did not write. A line is bounded, read once, and its required fields are looked
+//! up by name.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Others of a rank: what the ranks of a job find out of each other through what their launcher [keeps](Store) for them: who
-//! shares a host, the memory of that, a key.
+//! Others of a rank: what the ranks of a job find out about each other through the [store](Store) of their launcher:
+//! which of them share a host, its memory, a key.
 
 use std::fs;
 use std::net::TcpListener;

@@ -8,11 +8,11 @@
 //!   others:     connect to the name on the lowest one's card, show the key, receive
 //! ```
 //!
-//! The name stands in no file system and is gone with the socket; only processes of the same network
-//! namespace can reach it, which is what makes a *host* here. Who connects must run as the same user, as
-//! the kernel tells, and know the job's key; all others are dropped, and a slow one delays nobody. Of too many
-//! that have not shown the key [`EvictionPolicy`] says who goes. Who
-//! listens must run as the same user too, before the key is shown to it.
+//! The name is in no file system and disappears with the socket; only processes of the same network namespace can reach
+//! it, which defines a *host* here. A connecting process must run as the same user, by the kernel's word, and know the
+//! job's key; all others are dropped, and a slow one delays no other. If too many have not shown the key,
+//! [`EvictionPolicy`] says which is closed. The listening process must run as the same user too, before the key is shown
+//! to it.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,15 +1,16 @@
-//! Watch of the ranks of one host over each other, where the launcher does not say that one has died.
+//! Watch: the ranks of one host watch each other, if the launcher does not report a death.
 //!
 //! ```text
 //!   lowest rank ── socket ── each other rank of the host     (those over which the memory was fetched)
 //!        └── watches all of them                └── the second lowest watches the lowest
 //! ```
 //!
-//! `srun` leaves the others waiting for a rank that was killed; `hydra` does not, and there nobody watches. So a thread of the lowest rank waits for the ends of the
-//! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
-//! one ends without it, the thread says so by name and has the launcher end the job.
+//! `srun` leaves the others waiting for a rank that was killed; `hydra` does not, and there is no watch under it. So a
+//! thread of the lowest rank waits for the ends of the others, and one of the second lowest for that of the lowest; all
+//! others do nothing. A rank that finalises says goodbye before. If one ends without it, the thread reports it by name
+//! and has the launcher end the job.
 //!
-//! A rank that is alone on its host is missed by another host: [`calls`](super::super::calls).
+//! The loss of a rank that is alone on its host is detected by another host: [`calls`](super::super::calls).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,6 +1,5 @@
-//! Input of rank 0, when it runs below an agent: what the head sends is kept until rank 0 takes it. What
-//! else the head sends must never wait behind it, so the head is told what was taken, and sends no more than
-//! is agreed.
+//! Input of rank 0, if it runs below an agent: input from the head is kept until rank 0 takes it. Other messages of the
+//! head must never wait behind it, so the head is told what was taken, and sends no more than is agreed.
 
 use std::collections::VecDeque;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Later processes of an agent's host: those that a rank of the job has asked for, wherever it is.
+//! Later processes of an agent's host: those that a rank of the job, on any host, has asked for.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;

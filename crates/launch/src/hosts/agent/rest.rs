@@ -1,4 +1,4 @@
-//! Rest of an agent's ranks: whether all of them sleep, for the head, which asks nobody while one is awake.
+//! Rest of an agent's ranks: whether all of them sleep, for the head, which asks none while one is awake.
 
 use std::time::{Duration, Instant};
 

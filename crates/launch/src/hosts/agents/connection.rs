@@ -1,13 +1,12 @@
-//! Connection to one agent, as the head of the job sees it: how far it is, what the agent says, why it is lost.
+//! Connection to one agent, as the head of the job sees it: its state, the agent's messages, and why it is lost.
 //!
 //! ```text
 //!   started:  Starting ── its mark came: the key goes ──▶ Proving ──▶ Connected ──▶ Gone
 //!   joined:                                          (join listener) ──▶ Connected ──▶ Gone
 //! ```
 //!
-//! Whatever shell stands between us and a started agent may print something first: all up to the mark is
-//! passed on to standard error. What the command itself complains about is kept for the message in case
-//! that no agent comes.
+//! A shell between the head and a started agent may print something first: everything up to the mark is passed on to
+//! standard error. The command's own complaints are kept for the error message in case no agent comes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};

@@ -139,7 +139,7 @@ impl SchedulerAllocation {
         })
     }
 
-    /// How many ranks it takes; a host that does not say takes one.
+    /// Number of ranks it takes; a host without a number takes one.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         let slots = self.hosts.iter().map(|host| host.slots.unwrap_or(1));

@@ -38,7 +38,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// What a word of the command line means.
+    /// The value of a word of the command line.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
@@ -96,14 +96,14 @@ pub struct BindingRequest {
     pub report: bool,
 }
 
-/// Where a rank runs.
+/// The cores of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RankCores {
     /// Anywhere.
     Free,
-    /// It begins there.
+    /// It begins on these.
     Near(Vec<usize>),
-    /// It stays there.
+    /// It stays on these.
     Bound(Vec<usize>),
 }
 

@@ -57,7 +57,7 @@ pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 pub use crate::worlds::{PortName, Served, Worlds};
 
-/// Tells the launcher where counters stand.
+/// Tells the launcher the addresses of counters.
 pub type CounterTeller = Box<dyn Fn(&Counters) + Send + Sync>;
 
 /// The interface of a rank to its launcher. Calls wait for the launcher, and may come from any thread.

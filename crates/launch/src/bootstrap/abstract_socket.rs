@@ -32,7 +32,7 @@ pub fn listen(name: &str) -> Result<OwnedFd, Errno> {
 /// Connects to a name.
 ///
 /// # Errors
-/// `CONNREFUSED` if nobody listens there.
+/// `CONNREFUSED` if no process listens there.
 pub fn connect(name: &str) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::empty())?;
     net::connect(

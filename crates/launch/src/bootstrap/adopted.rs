@@ -35,9 +35,9 @@ use crate::hosts::message::encode;
 use crate::job_request::{JobAnswer, JobRequest};
 use crate::worlds::Worlds;
 
-/// How long a launcher that another rank starts is waited for.
+/// How long a rank waits for a launcher that another rank starts.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// After what time is looked again.
+/// Time between two attempts.
 pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The launcher that has this process.
@@ -48,16 +48,16 @@ pub struct Adopted {
     lifeline: Mutex<Option<OwnedFd>>,
 }
 
-/// How the other ranks of a host come to the launcher as well.
+/// How the other ranks of a host reach the launcher.
 #[derive(Debug)]
 pub struct Meeting {
     /// The abstract name at which it listens.
     pub name: String,
-    /// What they show there.
+    /// The key that they show there.
     pub key: Key,
-    /// How many ranks the host has.
+    /// Number of ranks of the host.
     pub ranks: u32,
-    /// Which of them this is.
+    /// The rank of this process among them.
     pub rank: u32,
     /// Closes when all of them have ended.
     pub ends: OwnedFd,
@@ -92,11 +92,11 @@ fn launch(
     })
 }
 
-/// Starts the head of a job of so many ranks on several hosts, whose agents prove this key. It says over this socket where it listens,
-/// and then that all have come.
+/// Starts the head of a job of this many ranks on several hosts, whose agents prove this key. Over the returned socket it
+/// reports its address, and then that all have come.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn start_head(ranks: u32, key: &Key) -> Result<OwnedFd, String> {
     launch(&Adoption::of_hosts(ranks, key), &[], &[])
 }

@@ -40,14 +40,14 @@ pub const NAME: &str = "calls";
 /// Answers where the lowest rank of a host, which it is given, can be called.
 pub type Place = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
 
-/// The hosts of a job, for who calls and who is called.
+/// The hosts of a job, for callers and listeners.
 #[derive(Clone, Debug)]
 pub struct CalledHosts {
-    /// Where each rank is.
+    /// The host of each rank.
     pub map: HostMap,
     /// By which the ranks prove to each other that they belong to the job.
     pub key: Key,
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub universe: u32,
 }
 

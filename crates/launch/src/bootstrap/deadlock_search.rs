@@ -78,20 +78,20 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Has the launcher end the job with this code, because of what the text says.
 type EndJob = dyn Fn(u8, &str) + Send + Sync;
 
-/// What a rank does for the search: it answers, and it may be the one who searches. See the [module page](self).
+/// The part of a rank in the search: it answers, and it may be the rank that searches. See the [module page](self).
 #[derive(Clone, Debug, Default)]
 pub struct DeadlockSearch(Option<Arc<Member>>);
 
 /// The ranks of a host, and which of them this is.
 #[derive(Debug)]
 pub struct HostRanks {
-    /// Where all ranks of the job are, and how they are called.
+    /// The hosts of all ranks of the job, and how they are called.
     pub hosts: CalledHosts,
     /// This one.
     pub rank: u32,
-    /// The abstract name at which who searches is found.
+    /// The abstract name at which the searching rank is found.
     pub name: String,
-    /// What becomes of the job.
+    /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
     /// Stops a process.
     pub stop: fn(u32),
@@ -143,10 +143,10 @@ struct State {
     kept: Vec<Link>,
 }
 
-/// What the environment asks for.
+/// The setting of the environment.
 ///
 /// # Errors
-/// If that is nothing that is known.
+/// If the value is unknown.
 pub fn wish(variable: &dyn Fn(&str) -> Option<String>) -> Result<OnDeadlock, BootstrapError> {
     match variable(VARIABLE).filter(|text| !text.is_empty()) {
         None => Ok(OnDeadlock::End),
@@ -155,7 +155,7 @@ pub fn wish(variable: &dyn Fn(&str) -> Option<String>) -> Result<OnDeadlock, Boo
 }
 
 impl DeadlockSearch {
-    /// Among these ranks, which are all of the job, in this memory; unless nobody is to find out.
+    /// Among these ranks, which are all ranks of the job, in this memory; unless deadlocks are to be ignored.
     pub fn among(host: HostRanks, memory: OwnedFd) -> Self {
         if host.on_deadlock == OnDeadlock::Ignore {
             return Self::default();
@@ -221,7 +221,7 @@ impl DeadlockSearch {
         }
     }
 
-    /// This rank waits for this, as it was asked. It searches itself from now on if nobody does.
+    /// Answers an inquiry with what this rank waits for. This rank itself searches from now on if no other does.
     pub fn answer(&self, waits: &RankWaits) {
         let Some(member) = &self.0 else {
             return;
@@ -252,7 +252,8 @@ impl DeadlockSearch {
         }
     }
 
-    /// Another rank is lost. Returns unless that follows from a deadlock that was told, for which this process is about to be ended.
+    /// Another rank is lost. Does not return if that follows from a reported deadlock, for which this process is about to
+    /// be ended.
     pub fn bereaved(&self) {
         if let Some(member) = &self.0
             && member.has_verdict()

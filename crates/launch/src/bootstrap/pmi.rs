@@ -47,7 +47,7 @@ use weft_secure::Key;
 
 use crate::job_request::{JobAnswer, JobRequest};
 
-/// The variables by which the launcher tells a process its place.
+/// The variable by which the launcher tells a process its connection.
 pub const DESCRIPTOR: &str = "PMI_FD";
 const RANK: &str = "PMI_RANK";
 const SIZE: &str = "PMI_SIZE";

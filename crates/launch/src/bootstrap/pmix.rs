@@ -36,7 +36,7 @@ use super::pmi::watch::{self, Neighbour};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
 
-/// The variables by which a server tells a process its place.
+/// A variable by which a server tells a process its rank.
 pub const RANK: &str = "PMIX_RANK";
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 /// A library to be used instead of what is found.
@@ -175,7 +175,7 @@ fn open_library(candidates: &[PathBuf]) -> Result<Library, String> {
 }
 
 impl Pmix {
-    /// Joins, if the variables are there. The inner error says why that cannot be, where nothing has been begun.
+    /// Joins, if the variables are set. The inner error says why that is impossible, if nothing has been begun.
     pub fn join(
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Result<Self, String>>, BootstrapError> {

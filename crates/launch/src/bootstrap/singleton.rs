@@ -25,7 +25,7 @@ use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
 use crate::worlds::Worlds;
 
-/// A process that nobody started as a rank.
+/// A process that was not started as a rank.
 #[derive(Debug)]
 pub struct Singleton {
     hosts: HostMap,

@@ -39,8 +39,8 @@ fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
 /// Where they are by TCP, and who has died.
 pub(super) struct RecordedTcp {
     pub addresses: Addresses,
-    /// The launcher tells of the ends of these in the memory of the host, and nothing else does; `None`: they talk through that
-    /// memory, and hear it there.
+    /// The launcher reports the ends of these in the memory of the host, and nothing else does; `None`: they communicate
+    /// through that memory, and see it there.
     pub ends: Option<(SleepElsewhere, LocalRanks)>,
 }
 

@@ -27,7 +27,7 @@ const LONGEST_PROFILE: usize = 64 << 20;
 /// Most ranks that one may offer.
 const RANKS: u32 = 9_999;
 
-/// How far one agent is, as its head sees it.
+/// State of one agent, for its head.
 #[derive(Debug)]
 pub struct Protocol {
     phase: Phase,
@@ -97,7 +97,7 @@ impl Rank {
 type Wrong = String;
 
 impl Protocol {
-    /// Of an agent that has proved the key and said nothing.
+    /// For an agent that has proved the key and sent nothing.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -133,10 +133,10 @@ impl Protocol {
         }
     }
 
-    /// Takes what it says.
+    /// Takes a message of the agent.
     ///
     /// # Errors
-    /// A sentence, if it may not say that, or not now. Nothing of the message may be believed then.
+    /// A sentence, if the message is not allowed, or not now. Nothing in the message may be trusted then.
     pub fn heard(&mut self, message: &FromAgent) -> Result<(), Wrong> {
         match (message, &mut self.phase) {
             (FromAgent::Hello(hello), Phase::New) => {

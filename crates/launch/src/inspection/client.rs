@@ -25,7 +25,7 @@ pub struct JobSocket {
     pub supervisor: u32,
 }
 
-/// A launcher of the same user whose job cannot be asked.
+/// A launcher of the same user whose job cannot be inspected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unseen {
     /// Its supervisor.
@@ -34,12 +34,12 @@ pub struct Unseen {
     pub reason: String,
 }
 
-/// What is found on this host.
+/// The jobs found on this host.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Jobs, in the order of their launchers.
     pub jobs: Vec<JobReport>,
-    /// Those that cannot be asked.
+    /// Jobs that cannot be inspected.
     pub unseen: Vec<Unseen>,
 }
 

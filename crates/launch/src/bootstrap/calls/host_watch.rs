@@ -42,11 +42,11 @@ enum Word {
     Part,
 }
 
-/// What there is to know and to do about losses.
+/// Facts about losses, and the reaction to one.
 pub struct Losses {
     /// Answers where the lowest rank of a host can be called.
     pub place: Box<dyn Fn(u32) -> Option<Vec<u8>> + Send>,
-    /// Is told of a loss: says it and has the launcher end the job.
+    /// Called with a loss: reports it and has the launcher end the job.
     pub end_job: Box<dyn FnOnce(&str) + Send>,
 }
 
@@ -69,7 +69,7 @@ struct Watched {
 }
 
 impl HostWatch {
-    /// Nobody so far; without `losses` also later.
+    /// A watch without hosts; without `losses` it never gets any.
     pub fn new(hosts: CalledHosts, losses: Option<Losses>) -> Self {
         Self {
             hosts,
@@ -78,8 +78,8 @@ impl HostWatch {
         }
     }
 
-    /// As the lowest rank of a host, this one: calls rank 0, so that each misses the other, and waits until rank 0 does. Who cannot be
-    /// called is missed by those alone who talk to it.
+    /// As the lowest rank of this host: calls rank 0, so that each detects the other's loss, and waits until rank 0 does.
+    /// The loss of a host that cannot be called is noticed only by ranks that talk to it.
     pub fn begin(&mut self, rank: u32) {
         if rank == 0 {
             return;
@@ -136,7 +136,7 @@ impl HostWatch {
         closed.min().map(|closed| closed + GRACE)
     }
 
-    /// Hears those of [`entries`](Self::entries) that are ready, and ends the job if somebody is lost.
+    /// Reads from those of [`entries`](Self::entries) that are ready, and ends the job if a rank is lost.
     pub fn proceed(&mut self, ready: &[bool], now: Instant) {
         let mut ready = ready.iter();
         self.watched.retain_mut(|one| {

@@ -66,7 +66,7 @@ impl SegmentListener {
         &self.name
     }
 
-    /// Hands the descriptors of what the host has in common to so many others, each of which knows the key. Meanwhile the launcher
+    /// Hands the host's shared descriptors to this many other ranks, each of which knows the key. Meanwhile the launcher
     /// says nothing.
     ///
     /// # Errors
@@ -234,11 +234,11 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Fetches what the host has in common from its lowest rank, whose listener has this name, as the rank `own`. Answers it, and the way
-/// to that rank.
+/// Fetches the host's shared descriptors from its lowest rank, whose listener has this name, as the rank `own`. Returns
+/// them, and the connection to that rank.
 ///
 /// # Errors
-/// If it is not there, runs as another user, or does not answer, or the launcher is gone.
+/// If it does not exist, runs as another user, or does not answer, or the launcher is gone.
 pub fn fetch(
     name: &str,
     key: &Key,

@@ -26,7 +26,7 @@ use super::super::hosts::name_of_this_host;
 /// How long `srun` needs to pass on what a rank has said. It ends a step without reading the rest.
 const PASSING_ON: Duration = Duration::from_millis(100);
 
-/// Waits until those who are to read it have what this process has said last: the launcher is about to end it.
+/// Waits until the readers of this process's last output have it: the launcher is about to end the process.
 pub fn let_words_leave() {
     let _ = poll::wait(&mut [], Some(PASSING_ON));
 }
@@ -85,9 +85,9 @@ pub fn part(neighbours: &[Neighbour]) {
     neighbours.iter().for_each(Neighbour::part);
 }
 
-/// Begins the watch of the rank with this number among those of its host: a thread, if it is one that watches. Of one that ends
-/// without goodbye `end` is told by name: to say it and to have the launcher end the job, unless this rank has finalised itself. The
-/// thread ends when all have said goodbye.
+/// Begins the watch of the rank with this number among those of its host: a thread, if it is one that watches. `end` is
+/// called with the name of one that ends without goodbye: to report it and to have the launcher end the job, unless this
+/// rank has finalised itself. The thread ends when all have said goodbye.
 pub fn begin(
     neighbours: &Arc<Vec<Neighbour>>,
     local_rank: u32,

@@ -15,7 +15,7 @@ impl Names {
     pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
     pub const APPNUM: &str = "WEFT_APPNUM";
     /// For a process that was started from within a program: its number in the job, and in the memory of its host, and
-/// 1 if the job has several hosts.
+    /// 1 if the job has several hosts.
     pub const PLACE: &str = "WEFT_PLACE";
     /// Number of processes expected to be useful.
     pub const UNIVERSE: &str = "WEFT_UNIVERSE";

@@ -50,7 +50,7 @@ use crate::hosts::dial::dial;
 
 pub use self::open_port::Wanted;
 
-/// How a process meets those of other jobs. See the [module page](self).
+/// A process's means to connect to those of other jobs. See the [module page](self).
 #[derive(Debug)]
 pub struct OtherJobs {
     process: Weak<Process>,
@@ -73,7 +73,7 @@ fn socket_name(job: &str, number: u32) -> String {
 }
 
 impl OtherJobs {
-    /// Those of this process, which hears of them. `is_sealed`: its job encrypts what goes from host to host.
+    /// For this process, which is notified of callers. `is_sealed`: its job encrypts data between hosts.
     #[must_use]
     pub fn of(process: &Arc<Process>, is_sealed: bool) -> Arc<Self> {
         let others = Arc::new(Self {
@@ -124,17 +124,17 @@ impl OtherJobs {
         })
     }
 
-    /// Who has called at a port and was not taken is turned away.
+    /// Callers at the port that were not taken are turned away.
     pub fn close_port(&self, name: &str) {
         if let Some((_, port)) = PortName::parse(name) {
             open(&self.ports).remove(&port.number);
         }
     }
 
-    /// A way to the process that accepts at a port of another job.
+    /// A connection to the process that accepts at a port of another job.
     ///
     /// # Errors
-    /// `Port`, if nobody does there, or not for this process.
+    /// `Port`, if no process accepts there, or not for this process.
     pub fn call(&self, name: &str) -> Result<Box<dyn Line>> {
         let shown = PortName::shown(name);
         let (job, port) = PortName::parse(name).ok_or_else(|| {

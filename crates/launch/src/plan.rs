@@ -52,11 +52,11 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// Whether lines of output begin with the rank.
     pub tags: bool,
-    /// Where the output of ranks goes.
+    /// Output of the ranks.
     pub output: OutputRequest,
     /// Time after which the job is ended.
     pub timeout: Option<Duration>,
-    /// What the death of a process means.
+    /// Effect of the death of a process.
     pub on_death: OnDeath,
     /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
@@ -66,7 +66,7 @@ pub struct Plan {
     pub cyclic: bool,
     /// Most processes that may run, including those that are started from within programs.
     pub universe: u32,
-    /// Who reads standard input.
+    /// The reader of standard input.
     pub input: Input,
     /// Output of the ranks' profile.
     pub profile: ProfileRequest,

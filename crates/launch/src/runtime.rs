@@ -24,9 +24,9 @@ pub struct Runtime {
     pub process: Arc<Process>,
     /// Mailbox, portal and sync at the same endpoint, driven by the engine.
     pub services: Node,
-    /// Whatever started this process.
+    /// The interface to the launcher.
     pub launcher: Box<dyn Launcher>,
-    /// How it meets processes of other jobs.
+    /// The means to connect to processes of other jobs.
     pub other_jobs: Arc<OtherJobs>,
 }
 

@@ -47,9 +47,9 @@ enum Ask {
     Compile,
     /// To print the whole command.
     Show,
-    /// To print the compiler with what it needs to compile.
+    /// Print the compiler command for compiling.
     CompileInfo,
-    /// To print the compiler with what it needs to link.
+    /// Print the compiler command for linking.
     LinkInfo,
     /// To print one component.
     Component(Component),

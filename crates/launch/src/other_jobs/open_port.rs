@@ -35,7 +35,7 @@ const AT_ONCE: usize = 16;
 /// Those who have called at a port, in order.
 type Callers = Arc<Mutex<VecDeque<Box<dyn Line>>>>;
 
-/// Where other hosts are to come in: what `MPI_Open_port` was told.
+/// The address at which other hosts are to connect, as given to `MPI_Open_port`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Wanted {
     /// The address to listen at (info key `ip_address`); one of loopback means that no other host can come.

@@ -29,7 +29,7 @@ pub(super) struct Place<'a> {
 /// Where other hosts come in.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Door {
-    /// What who comes has to prove.
+    /// The key that callers have to prove.
     pub key: Key,
     /// Best first.
     pub addresses: Vec<SocketAddr>,

@@ -15,11 +15,11 @@ pub struct Late {
     pub site: u32,
     /// When it came.
     pub begun: u64,
-    /// Who came last.
+    /// The last rank.
     pub last: u32,
-    /// How long after it, within the call.
+    /// Time after it, within the call.
     pub time: u64,
-    /// How many collectives this one stands for.
+    /// Number of collectives that this one stands for.
     pub weight: u64,
 }
 

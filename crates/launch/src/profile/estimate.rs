@@ -12,7 +12,7 @@
 
 use super::layout::{call, site};
 
-/// What is known of a place at the end of a slice, since it began.
+/// Counts of a place at the end of a slice, since it began.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Slice {
     /// Calls that were left out since then.
@@ -23,7 +23,7 @@ pub struct Slice {
     pub count: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Those that were timed.
+    /// Calls that were timed.
     pub timed: u64,
     /// Ticks of these, without waits.
     pub own: u64,
@@ -62,14 +62,14 @@ pub fn now(words: &[u64]) -> [u64; 5] {
     ]
 }
 
-/// What is estimated of the calls at a place that were left out.
+/// Estimates for the calls at a place that were left out.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Estimate {
     /// Calls.
     pub count: f64,
     /// Bytes.
     pub bytes: f64,
-    /// Ticks, with what was waited, without long sleeps.
+    /// Ticks, including waits, without long sleeps.
     pub ticks: f64,
     /// Ticks waited, without long sleeps.
     pub waited: f64,

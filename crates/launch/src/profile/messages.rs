@@ -19,11 +19,11 @@ use super::record::{EventRecord, RankRecord};
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// Who has sent it.
+    /// The sender.
     pub from: u32,
     /// When.
     pub sent: &'a EventRecord,
-    /// Who has received it.
+    /// The receiver.
     pub to: u32,
     /// When.
     pub received: &'a EventRecord,
@@ -97,8 +97,8 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
     found
 }
 
-/// Sets the clocks of other hosts so that no message to or from the first one was received before it was sent. What was measured
-/// between launchers is wrong by microseconds; this makes it no worse.
+/// Sets the clocks of other hosts so that no message to or from the first one was received before it was sent. The
+/// measurement between launchers has an error of microseconds; this makes it no worse.
 pub fn align(records: &mut [RankRecord]) {
     let Some(first) = records.first().map(|record| record.host.clone()) else {
         return;

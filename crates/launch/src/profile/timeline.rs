@@ -29,7 +29,7 @@ use super::layout::{Cause, EventKind};
 use super::record::{EventRecord, RankRecord};
 use super::{arrivals, messages};
 
-/// What was written.
+/// Summary of a written file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Events of ranks.
@@ -93,7 +93,7 @@ fn micros(nanoseconds: u64) -> f64 {
     (nanoseconds as f64 + 0.125) / 1e3
 }
 
-/// Writes all of it.
+/// Writes the whole timeline.
 ///
 /// # Errors
 /// If it cannot be written.

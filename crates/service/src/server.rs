@@ -59,8 +59,8 @@ pub struct Server {
 
 /// A request that was taken.
 ///
-/// If its client gives or takes a value, it waits until the server does the other half. Same layout as `struct
-/// weft_request`: every bit pattern is valid.
+/// If its client gives or takes a value, it waits until the server does the other half. Same layout as
+/// `struct weft_request`: every bit pattern is valid.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Request {

@@ -1,4 +1,4 @@
-//! Collectives as values: the arguments of this rank, before it is decided how they are carried out.
+//! Collective: the arguments of this rank as a value, before it is decided how the collective is carried out.
 //!
 //! ```text
 //!   Collective ──► on a board      blocking, small, on a communicator whose members share memory

@@ -6,11 +6,11 @@
 //!                             within     0 ─► 1 2 3       4 ─► 5 6 7
 //! ```
 //!
-//! What is said within a host goes through memory; between two hosts there is one message each way, however many ranks they
-//! have. The algorithms of both levels are those that there are for ranks of one host: [`Plan::among`] counts the ranks of a
-//! level from 0.
+//! Messages within a host go through memory; between two hosts there is one message each way, however many ranks they
+//! have. The algorithms of both levels are those for ranks of one host: [`Plan::among`] counts the ranks of a level from
+//! 0.
 //!
-//! Reductions that do not commute need ranks of a host to follow each other ([`Hosts::keep_order`]).
+//! Reductions that do not commute need the ranks of a host to be consecutive ([`Hosts::keep_order`]).
 
 use std::sync::Arc;
 

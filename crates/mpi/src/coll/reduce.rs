@@ -1,8 +1,8 @@
-//! `MPI_Reduce`, and what reductions have in common.
+//! `MPI_Reduce`, and the common part of reductions.
 //!
-//! Results are folded from the last rank to the first, `into = operand op into`: that is the form of
-//! the standard's functions, needs no copy of one's own data, and keeps the order of ranks, so that
-//! operations that do not commute are right by construction.
+//! Results are folded from the last rank to the first, `into = operand op into`: that is the form of the standard's
+//! functions, needs no copy of the rank's own data, and keeps the order of ranks, so that operations that do not commute
+//! are right by construction.
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Connections: whether a process has to do with processes of other worlds (MPI 5.0, section 11.10.4). It has as long as
-//! it has a communicator with one of them.
+//! Connections: whether a process is connected with processes of other worlds (MPI 5.0, section 11.10.4). It is as long
+//! as it has a communicator with one of them.
 //!
-//! Whoever has to know, the launcher, is told of the first such communicator and of the end of the last one.
+//! The listener (the launcher) is told of the first such communicator and of the end of the last one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 

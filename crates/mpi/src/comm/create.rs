@@ -1,6 +1,6 @@
 //! Making communicators: duplicate, split, create (MPI 5.0, section 7.4.2).
 //!
-//! How the members come by a context stands in [`agree`](super::agree).
+//! [`agree`](super::agree) says how the members get a context.
 
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
-//! Intercommunicators: two groups that talk to each other (MPI 5.0, section 7.6).
+//! Intercommunicators: communicators of two groups (MPI 5.0, section 7.6).
 //!
 //! ```text
 //!   local group ── local leader ◄── peer communicator ──► remote leader ── remote group
 //! ```
 //!
-//! The two leaders exchange their groups and a context, and each tells its group. From then on ranks
-//! of messages are ranks of the remote group. Collectives number everybody: the local group first, the
-//! remote one behind it, so each side has numbers of its own (see [`crate::coll::inter`]).
+//! The two leaders exchange their groups and a context, and each tells its group. From then on ranks of messages are
+//! ranks of the remote group. Collectives number all processes: the local group first, then the remote group, so each
+//! side has numbers of its own (see [`crate::coll::inter`]).
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Ports: groups that share no communicator meet (MPI 5.0, section 11.9). A port is the number of a process in the job and
-//! a number of its own; nothing listens but the engine.
+//! Ports: groups that share no communicator connect (MPI 5.0, section 11.9). A port is the number of a process in the job
+//! and a number of its own; only the engine listens.
 //!
 //! ```text
 //!   connecting root                              accepting root
@@ -9,8 +9,8 @@
 //!   receives                  ◄── serial ──      its group
 //! ```
 //!
-//! Then each root tells its group, as in `MPI_Intercomm_create`. The serial is drawn by who calls, so that calls
-//! of one process that run at the same time are told apart. How groups of two jobs meet: [`abroad`](super::abroad).
+//! Then each root tells its group, as in `MPI_Intercomm_create`. The caller draws the serial, so that simultaneous calls
+//! of one process are told apart. [`abroad`](super::abroad) connects groups of two jobs.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Going on after a loss: revoking a communicator, agreeing, and making a smaller one of those that are left (the
+//! Recovery after a loss: revoking a communicator, agreeing, and making a smaller one of the remaining members (the
 //! extension for user-level failure mitigation).
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!   acknowledge: receives from anybody go on, agreements do not mind
 //! ```
 //!
-//! How all come to the same decision: [`engine::recovery`](crate::engine).
+//! [`engine::recovery`](crate::engine) says how all come to the same decision.
 
 use std::sync::{Arc, OnceLock};
 

@@ -1,4 +1,4 @@
-//! Virtual topologies (MPI 5.0, chapter 8): who is whose neighbour.
+//! Virtual topologies (MPI 5.0, chapter 8): the neighbours of each rank.
 //!
 //! ```text
 //!   Cartesian     a grid, some of its dimensions closed to rings      Comm::cartesian

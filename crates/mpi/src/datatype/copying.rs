@@ -1,12 +1,12 @@
-//! The one place where the memory of a user's elements is touched: packing and unpacking.
+//! Copying: packing and unpacking, the only code that touches the memory of a user's elements.
 //!
-//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which of the [loops] copies them
-//! is chosen once for each nest by that size: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`. Two pieces of
-//! an element are moved in [one loop](pairs). A [direction](Direction) says which sides are elements.
+//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. That size decides once for each nest
+//! which of the [loops] copies it: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`.
+//! Two pieces of an element are moved in [one loop](pairs). A [direction](Direction) says which sides are elements.
 //!
-//! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
-//! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
-//! the packed side every nest is asserted to end within the bytes that the caller promised there.
+//! Safety: the caller of [`Datatype::pack_to`] promises only the memory that the elements cover; the layout was checked
+//! at construction to lie within the true bounds, so no piece reaches outside. On the packed side every nest is asserted
+//! to end within the bytes that the caller promised there.
 #![allow(unsafe_code)]
 
 mod loops;

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! The first two kinds do not depend on the count, so a receive may be longer than its message; the last does, and is
-//! compared with the hash of as much of the receive's signature as came ([`Datatype::code_of_bytes`]). So a message that
-//! fits is never said not to: what is not known exactly is unknown.
+//! compared with the hash of as much of the receive's signature as arrived ([`Datatype::code_of_bytes`]). So a matching
+//! message is never refused: what is not known exactly is unknown.
 //!
-//! Elements fit if they are *represented* alike: integers, characters and logicals of one size, with or without a sign;
-//! floating-point numbers of one format; complex numbers as two of these. The names need not be the same, for programs
-//! that mix `MPI_INT` with `MPI_INT32_T` or `MPI_CHAR` with `MPI_UNSIGNED_CHAR` work, and are many.
+//! Elements match if they are *represented* alike: integers, characters and logicals of one size, with or without a sign;
+//! floating-point numbers of one format; complex numbers as two of these. The names need not be the same, because
+//! programs that mix `MPI_INT` with `MPI_INT32_T` or `MPI_CHAR` with `MPI_UNSIGNED_CHAR` work, and are many.
 //!
-//! A [`Digest`] is what a node of a signature knows of its elements. Digests of parts give that of the whole, and those of
-//! `n` equal parts take `log n` steps: the hash is the polynomial `Σ representation(i) · BASE^i`.
+//! A [`Digest`] is what a node of a signature knows about its elements. Digests of parts give that of the whole, and
+//! those of `n` equal parts take `log n` steps: the hash is the polynomial `Σ representation(i) · BASE^i`.
 
 use super::Datatype;
 use super::basic::{Basic, BasicKind, Scalar};

@@ -1,4 +1,4 @@
-//! Datatypes by the numbers that they must hold: those of Fortran's `selected_real_kind` and
+//! Parameterised datatypes, by the numbers that they must hold: those of Fortran's `selected_real_kind` and
 //! `selected_int_kind` (MPI 5.0, section 19.1.5).
 
 use std::sync::Arc;

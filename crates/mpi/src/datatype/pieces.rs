@@ -1,4 +1,4 @@
-//! Pieces of a datatype: where its data lie, for whoever looks at a file through it (MPI 5.0, section 14.3).
+//! Pieces of a datatype: where its data lie, for access to a file through it (MPI 5.0, section 14.3).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

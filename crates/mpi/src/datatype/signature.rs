@@ -1,6 +1,6 @@
 //! The type signature: which basic elements a datatype holds, in order. Compact like the layout.
 //!
-//! It may be nested as deep as the program nests its constructors, so nothing here recurs.
+//! It may be nested as deep as the program nests its constructors, so nothing here recurses.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;

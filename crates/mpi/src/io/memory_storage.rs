@@ -1,4 +1,4 @@
-//! File in memory, for tests: shared by the ranks of a test, with faults that are planned or drawn.
+//! Memory storage: a file in memory, for tests: shared by the ranks of a test, with faults that are planned or random.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! Access mode: what a file is opened for (MPI 5.0, section 14.2.1).
+//! Access mode: the purposes for which a file is opened (MPI 5.0, section 14.2.1).
 
 use crate::error::{Error, ErrorClass, Result};
 

@@ -1,5 +1,5 @@
-//! Sieve: small pieces with small gaps are moved by one call of the system for many, with the gaps between them (data sieving: Thakur,
-//! Gropp, Lusk 1999).
+//! Sieve: small pieces with small gaps are moved many at a time by one system call, with the gaps between them (data
+//! sieving: Thakur, Gropp, Lusk 1999).
 //!
 //! ```text
 //!   pieces in the file   ██··██··██··██··          window: from the first piece to the end of the last

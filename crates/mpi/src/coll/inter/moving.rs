@@ -1,4 +1,4 @@
-//! Barrier, and what moves data without changing them.
+//! Barrier, and collectives that move data without changing them.
 
 use super::{Root, Sides};
 use crate::buffer::Buffer;

@@ -1,4 +1,4 @@
-//! Meeting: what two groups of different jobs have agreed on, and the bridge that it holds open.
+//! Meeting: the agreement of two groups of different jobs, and the bridge that it holds open.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 

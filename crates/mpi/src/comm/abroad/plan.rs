@@ -1,4 +1,4 @@
-//! Plan: what two roots find out before their groups are connected, of a record of each member.
+//! Plan: what two roots compute from a record of each member before their groups are connected.
 
 use super::super::agree::leader_bits;
 use super::{INNER, NUMBERS};

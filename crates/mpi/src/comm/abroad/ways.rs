@@ -1,4 +1,4 @@
-//! Ways: what a process needs of the system to meet processes of other jobs, and what goes over it.
+//! Ways: the system's means to connect to processes of other jobs, and the messages over them.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Graphs of which each rank knows its own edges (MPI 5.0, section 8.5.4).
+//! Distributed graphs, in which each rank knows its own edges (MPI 5.0, section 8.5.4).
 
 use std::sync::Arc;
 

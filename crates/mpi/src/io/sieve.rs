@@ -7,7 +7,8 @@
 //!   write                lock, read, pieces are copied into the window, one call, unlock
 //! ```
 //!
-//! A write rewrites the gaps with what was there: nobody may write into them meanwhile, see [writers](super::writers).
+//! A write rewrites the gaps with their former contents: no other writer may write into them meanwhile, see
+//! [writers](super::writers).
 
 #[cfg(test)]
 mod tests;

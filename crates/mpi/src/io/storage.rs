@@ -1,6 +1,7 @@
-//! Storage: where the bytes of a file are. A file of the host, or in tests one in memory that fails as told.
+//! Storage: the place where the bytes of a file are kept. A file of the host, or in tests one in memory that fails as
+//! instructed.
 //!
-//! One call may move less than asked; [`read_fully`] and [`write_fully`] go on until all is there, the file ends, or
+//! One call may move less than requested; [`read_fully`] and [`write_fully`] go on until all is moved, the file ends, or
 //! nothing moves any more.
 
 use std::fmt::Debug;

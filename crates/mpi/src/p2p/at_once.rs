@@ -1,8 +1,8 @@
-//! Calls that end at once, for callers who have another way: of small messages whose bytes lie together.
+//! Calls that end at once, for callers that have another path: for small contiguous messages.
 //!
-//! Each answers `None` or false, without effect on the operation that it is asked for, when anything is not as usual (a
-//! wrong rank, no room, another thread in the engine, somebody who listens to events, a message that does not fit): the
-//! call of the same name without `at_once` does it then, or says what is wrong. It is given the same arguments.
+//! Each returns `None` or false, without effect on its operation, in any unusual case (a wrong rank, no room, another
+//! thread in the engine, a listener to events, a message that does not match): the call of the same name without
+//! `at_once` then does it, or returns the error. It is given the same arguments.
 
 use weft_atomic::biased;
 use weft_fabric::{Next, Peer, Written};

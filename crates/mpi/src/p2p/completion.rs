@@ -1,10 +1,9 @@
-//! Completion calls: wait and test of one, all, any and some; cancel, free, look (MPI 5.0, section 3.7).
+//! Completion calls: wait and test of one, all, any and some; cancel, free, status (MPI 5.0, section 3.7).
 //!
-//! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
-//! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as
-//! ended, with the empty status.
+//! A request that has ended is released when its outcome is taken; a persistent request becomes inactive instead and
+//! stays. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as ended, with the empty status.
 //!
-//! The requests of a list are in one engine as a rule; how it is with several stands in [`apart`](super::apart).
+//! The requests of a list are usually in one engine; [`apart`](super::apart) handles several.
 
 use crate::engine::{Ended, RequestId, RequestList, Status, WaitFor};
 use crate::error::Result;

@@ -1,7 +1,7 @@
 //! Access: put, get and the accumulating operations (MPI 5.0, section 12.3), from arguments to a path.
 //!
-//! What can be checked here is: rank, displacement, range, sizes, operation, epoch. The target checks again what a message
-//! brings.
+//! Everything that can be checked here is: rank, displacement, range, sizes, operation, epoch. The target checks the
+//! contents of a message again.
 
 use std::sync::Arc;
 

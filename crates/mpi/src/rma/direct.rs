@@ -1,11 +1,11 @@
-//! Direct access: one piece of memory that this rank loads and stores by itself, where nothing has to be waited for.
+//! Direct access: one piece of memory that this rank loads and stores itself, if there is nothing to wait for.
 //!
-//! That is what most operations are, and it costs little more than its checks: the epoch, the bounds, the sizes of both sides.
-//! Whatever is not as it should be, or takes longer, is left to the general path, which finds out what it is.
+//! Most operations are such accesses, and cost little more than their checks: the epoch, the bounds, the sizes of both
+//! sides. Errors, and anything that takes longer, are left to the general path.
 //!
 //! # What a flush has to wait for
-//! Nothing: stores leave the processor in order, so whoever learns of the flush by anything that this rank does later learns of
-//! what it has stored before. What must not happen is that a *load* of this rank is ahead of its stores
+//! Nothing: stores leave the processor in order, so a rank that learns of the flush by anything that this rank does later
+//! sees what it has stored before. But a *load* of this rank must not be ahead of its stores
 //! ([`StoresInFlight`](weft_atomic::StoresInFlight)):
 //!
 //! ```text
@@ -15,9 +15,9 @@
 //!   whatever begins or ends an epoch       drain          (an atomic exchange, if anything was noted)
 //! ```
 //!
-//! Atomic instructions and the lock of elements drain by themselves on x86-64. A program that loads the memory of a window by itself calls
-//! `MPI_Win_sync` before, as MPI demands (12.5.4): that is a fence. The argument is in
-//! [decision 55](../../../../docs/decisions/0055-what-a-flush-waits-for.md).
+//! Atomic instructions and the lock of elements drain by themselves on x86-64. A program that itself loads the memory of
+//! a window calls `MPI_Win_sync` before, as MPI demands (12.5.4): that is a fence. The argument is in [decision
+//! 55](../../../../docs/decisions/0055-what-a-flush-waits-for.md).
 
 use weft_atomic::Ordering::Relaxed;
 use weft_fabric::Region;

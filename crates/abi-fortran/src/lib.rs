@@ -7,23 +7,23 @@
 //!   mpi_send_            generated/   loads numbers and handles, knows addresses with a meaning of their own    data, sentinel
 //!        │
 //!        ▼
-//!   MPI_Send of libmpi_abi.so.1       or of a tool that stands before it
+//!   MPI_Send of libmpi_abi.so.1       or of a tool that is loaded before it
 //!        │
-//!        ▼  the outcome, handles, logicals, texts and indices become what Fortran has           error, logical, text, array
+//!        ▼  the outcome, handles, logicals, texts and indices are translated to Fortran's       error, logical, text, array
 //!     program
 //! ```
 //!
 //! The same code over the ABI of MPICH is `libmpifort.so.12` (package `weft-abi-mpich-fortran`, feature `mpich`), which calls `MPI_Send` of
-//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. What differs stands in [`abi`], [`sentinel`] and the constants.
+//! `libmpi.so.12`: for programs that were built with MPICH or Intel MPI. The differences are in [`abi`], [`sentinel`] and the constants.
 //!
-//! Nothing of MPI is done here. What is generated follows from `tables/functions`; what `tables/fortran.toml` lists as written by
-//! hand stands in [`by_hand`]. An integer of Fortran that names an object is the handle of C, whose numbers fit it; a status has
+//! Nothing of MPI is implemented here. The generated code follows from `tables/functions`; functions that `tables/fortran.toml` lists as written by
+//! hand are in [`by_hand`]. A Fortran integer that names an object is the handle of C, whose numbers fit into it; a status has
 //! the same integers in both. The modules in the folder `modules` consist of interfaces and
-//! constants: no compiled code belongs to them.
+//! constants: they have no compiled code.
 //!
 //! # Safety
-//! A program passes the addresses of variables as the bindings of Fortran declare them (MPI 5.0, appendix A): arrays have as
-//! many elements as the call says, and the lengths of texts follow behind all arguments. The address of `ierror` may be null:
+//! A program passes the addresses of variables as the Fortran bindings declare them (MPI 5.0, appendix A): arrays have as
+//! many elements as the call says, and the lengths of texts follow after all arguments. The address of `ierror` may be null:
 //! module `mpi_f08` has it as an optional argument.
 
 mod abi;

@@ -2,24 +2,24 @@
 //!
 //! ```text
 //!   MPI_Send ──jmp──► PMPI_Send          generated/   one for each function of tables/functions
-//!                        │  each argument becomes what the standard ABI has in its place      handle, number, status, …
+//!                        │  each argument is translated to the standard ABI                   handle, number, status, …
 //!                        ▼
 //!                     PMPI_Send of libmpi_abi.so.1    found when this library is loaded       standard
 //!                        │
-//!                        ▼  the outcome, handles and statuses become what MPICH has           error, handle, status
+//!                        ▼  the outcome, handles and statuses are translated to MPICH's       error, handle, status
 //!                     program
 //! ```
 //!
-//! Nothing of MPI is done here. What is generated follows from the kinds of the parameters in `tables/functions` and from the
-//! values in `tables/mpich.toml`; the functions that this page of it lists as written by hand stand in [`by_hand`].
+//! Nothing of MPI is implemented here. The generated code follows from the kinds of the parameters in `tables/functions` and from the
+//! values in `tables/mpich.toml`; the functions that this file lists as written by hand are in [`by_hand`].
 //!
-//! A handle of an object that the program has made is the handle of the standard ABI with two more bits, so that no table is
-//! looked into: [`handle`]. Predefined ones are found by index.
+//! A handle of an object that the program has made is the handle of the standard ABI with two more bits, so that no table look-up
+//! is needed: [`handle`]. Predefined handles are found by index.
 //!
 //! # Safety
-//! Memory that C programs pass is touched under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle, a
-//! status or a number is null or valid, an array has as many elements as the call says. What the standard ABI takes as it is
-//! goes on as it is.
+//! Memory that C programs pass is accessed under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle, a
+//! status or a number is null or valid, an array has as many elements as the call says. Arguments that need no translation are
+//! passed on unchanged.
 
 mod array;
 mod by_hand;

@@ -14,7 +14,7 @@
 //! concerned. This crate holds the only globals of Weft: [`state`] and the tables of [`handle`].
 //!
 //! # Safety
-//! Memory that C programs pass is touched by `args`, `check` and the engine only, under the promises
+//! Memory that C programs pass is accessed only by `args`, `check` and the engine, under the promises
 //! of the C binding (MPI 5.0, section 2.5). Each check says what it relies on.
 
 pub mod c;

@@ -1,19 +1,19 @@
-//! The one door to atomics and cells, and the structures that are built of nothing else.
+//! Atomics and cells, taken only from here, and the structures that are built of nothing else.
 //!
 //! ```text
 //!   types     aliases: core's atomics, or loom's when a model is explored
 //!   cell      an UnsafeCell whose accesses loom can see
 //!   fence     the pair of fences of every "announce, then look again" protocol
 //!   ring      one producer, one consumer, in one process
-//!   bits      a two-level bit set: who has something for me
-//!   doorbell  sleep until somebody rings, also between processes
+//!   bits      a two-level bit set: which peers have something for this one
+//!   doorbell  sleep until rung, also between processes
 //!   lock      a mutex that shows its holder that others wait
 //!   table     objects by index and generation, read without a lock
-//!   arrivals  who of a group has come how far, with something to tell
-//!   admission what others use until its owner takes it back: who is inside, and what becomes of them
-//!   reader_bias    who shares a lock leaves its word alone until somebody wants it alone
-//!   ticket_lock    a lock that is shared or had alone, in the order of asking, but for who has other locks
-//!   stores    what a process has stored and its processor may still keep from others
+//!   arrivals  how far each member of a group has come, with some data
+//!   admission users of a resource that its owner may take back: which are inside
+//!   reader_bias    readers of a lock use flags of their own until there is a writer
+//!   ticket_lock    a shared or exclusive lock, first come first served, except for holders of other locks
+//!   stores    stores of a process that its processor may not have made visible yet
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
@@ -24,8 +24,8 @@
 //! RUSTFLAGS="--cfg loom" cargo test --profile models -p weft-atomic --lib
 //! ```
 //!
-//! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores)
-//! is asked of a [`Kernel`], which the room above provides.
+//! This room makes no system call. For what needs the kernel (sleeping, waking, a fence on other cores)
+//! it calls a [`Kernel`], which the room above provides.
 //!
 //! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
 

@@ -10,10 +10,10 @@
 //!              program (one library's component; ours: `components`)
 //! ```
 //!
-//! An [`experiment::Experiment`] is a value that plans *cells*: one series at one place of the x axis.
-//! The [`harness`] visits all cells of an experiment in an order drawn anew for every pass, asks each
-//! for a few samples, and goes on until the standard error is small or the budget ends. Whatever is
-//! written down can be found again in `results.json`; the page shows nothing else.
+//! An [`experiment::Experiment`] is a value that plans *cells*: one series at one point of the x axis.
+//! The [`harness`] visits all cells of an experiment in a new random order for every pass, asks each
+//! for a few samples, and goes on until the standard error is small or the budget ends. All results
+//! are in `results.json`; the page shows nothing else.
 #![forbid(unsafe_code)]
 
 pub mod catalog;

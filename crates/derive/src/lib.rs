@@ -1,11 +1,11 @@
 //! Derive macro `Element` of `weft::mpi`: a struct or an enum as an element of messages.
 //!
-//! Of a struct the datatype lists the fields, in the order of their declaration, at the places that the compiler
-//! gave them: padding is never read. Of an enum without data it is the integer of its `repr`. In both cases a
-//! value that comes from another rank is checked before it is one, unless all its patterns of bits are values.
+//! The datatype of a struct lists the fields, in the order of their declaration, at the offsets that the compiler
+//! gave them: padding is never read. The datatype of an enum without data is the integer of its `repr`. In both cases
+//! bytes from another rank are checked before they become a value, unless all bit patterns are valid.
 //!
-//! The impl that comes out is `unsafe`, as the trait is; that it keeps the trait's promises follows from the
-//! places being those of the compiler, and from each field being an `Element` itself.
+//! The generated impl is `unsafe`, as the trait is; it keeps the trait's promises because the
+//! offsets are those of the compiler, and each field is itself an `Element`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Ranks that are threads of one process: the simplest real fabric.
+//! Local fabric: ranks that are threads of one process; the simplest real fabric.
 //!
 //! ```text
 //!   Local (rank 1) ── try_send ──► Mailbox of rank 0:  lane of 1 │■■■ │   credits: free places
@@ -9,14 +9,14 @@
 //!
 //! * `mailbox`: one for each rank, a lane for each sender, behind a lock that is held for the time of
 //!   one small copy.
-//! * `grants`: what each rank permits. Checked under a lock, copied outside of it.
-//! * `bell`: where each rank sleeps, and the count of those awake.
-//! * `watch`: for who watches the group: asks all what they wait for, and ends their waits.
+//! * `grants`: the grants of each rank. Checked under a lock, copied outside of it.
+//! * `bell`: the bell of each rank, and the count of those awake.
+//! * `watch`: the interface of the thread that watches the group: asks all what they wait for, and ends their waits.
 //!
 //! A further channel is a group of the same ranks, with mailboxes, grants and bells of its own.
 //!
-//! Nothing here spins. A rank that leaves (drops its endpoint) is closed: what it sent before still
-//! arrives, what is sent to it later is refused with [`FabricError::PeerLost`]. If it leaves by a
+//! Nothing here spins. A rank that leaves (drops its endpoint) is closed: messages that it sent before still
+//! arrive, messages to it are refused with [`FabricError::PeerLost`]. If it leaves by a
 //! panic, the others are told.
 //!
 //! ```
@@ -31,7 +31,7 @@
 //!
 //! # Safety
 //! Bytes move between [`Region`]s, whose makers promise that they are valid while the transfer or the
-//! grant lives; `grants` sees to it that nothing moves by a grant after its end.
+//! grant lives; `grants` ensures that nothing moves by a grant after its end.
 
 #![deny(unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! Fabric of processes of several hosts over the networks that libfabric knows: reliable endpoints of one of its
+//! Libfabric fabric, for processes of several hosts over the networks that libfabric supports: reliable endpoints of one of its
 //! providers, opened at run time.
 //!
 //! ```text
 //!   Opening::new(config)   chooses a provider, opens an endpoint    ─► card: provider, address, number
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!   Opening::join(cards)   a Fabric; waits for no other rank
 //!
 //!   try_send, signal ─► a message: header with a pass, credits ─► buffers that stand ready ─► Sink
 //!   get, put ─► a message that asks ─► the owner moves the bytes by reads and writes of the asker's memory
@@ -13,24 +13,24 @@
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
-//! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
-//! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
-//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages without remote access to memory |
-//! | `liveness` | who has died: connections of TCP that carry nothing else |
+//! | `opening`, `card`, `choice` | the opening before that: which provider, and its address |
+//! | `mail`, `links` | messages to all peers; the state shared with each: credits, counts |
+//! | `held`, `passes` | messages that have not left yet; the pass that tells messages of the job from others |
+//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages if there is no remote access to memory |
+//! | `liveness` | which peers have died: TCP connections that carry nothing else |
 //! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |
 //! | `libfabric` | the library: the one place that calls it |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no message is looked at whose sender has not the pass of its job for this very
-//! endpoint; on one host nothing listens to the outside. Memory of an owner is touched by the owner alone, so a
-//! grant that has ended has ended, whatever a network card does. Memory that a transfer is for is registered with the card from
-//! asking to the end.
+//! Besides the contract of [`weft_fabric`]: a message without the pass of the job for this very
+//! endpoint is ignored; on one host nothing listens to the outside. Only the owner touches its memory, so no network card
+//! can access it after the end of a grant. The memory of a transfer is registered with the card from
+//! the request to the end.
 //!
-//! # What is not
-//! libfabric does not tell when a peer dies that nothing is sent to: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members
-//! does ([`Ofi::watched_by`]). libfabric's connections neither prove who calls nor encrypt: the network has to be one whose members are trusted not to
+//! # What is not guaranteed
+//! libfabric does not report the death of a peer to which nothing is sent: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members
+//! does ([`Ofi::watched_by`]). libfabric's connections neither authenticate nor encrypt: the members of the network must be trusted not to
 //! read or change what others send.
 
 #![deny(unsafe_code)]

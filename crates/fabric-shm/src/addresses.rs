@@ -1,22 +1,22 @@
-//! Addresses: where the processes of a job that were started later can be reached over a network, and which of those
-//! that have the same number one after the other is there now. The launcher records them; ranks look.
+//! Addresses: where the processes of a job that were started later can be reached over a network, and which incarnation
+//! of each number exists now. The launcher records them; ranks look.
 //!
 //! ```text
 //!   launcher   records: number ─► incarnation, address │ announces: one more change
 //!   rank       another number of changes? ─► looks at the incarnations that it knows
 //! ```
 //!
-//! A job whose processes all share memory has no use for it: its table is never touched, and takes no memory. An
-//! *incarnation* is a number that the launcher gives to those who are started together, and never gives again.
+//! A job whose processes all share memory does not use it: its table is never touched, and takes no memory. An
+//! *incarnation* is a number that the launcher gives to processes that are started together, and never reuses.
 //!
 //! # Ordering
-//! * SYNC job.addresses: records are written before the number of changes is added to with Release; who sees another
-//!   number by Acquire sees them.
-//! * SYNC address.sequence: a record is written between an odd and an even number. Who finds the same even number before
-//!   and after has read one record, not parts of two: the words are stored after a Release fence behind the odd number,
-//!   and the second look comes after an Acquire fence.
+//! * SYNC job.addresses: records are written before the number of changes is added to with Release; a rank that sees
+//!   another number by Acquire sees them.
+//! * SYNC address.sequence: a record is written between an odd and an even number. A reader that finds the same even
+//!   number before and after has read one record, not parts of two: the words are stored after a Release fence behind the
+//!   odd number, and the second look comes after an Acquire fence.
 //!
-//! Written by the launcher alone; as all that stands in the segment it is checked before use.
+//! Written only by the launcher; like everything in the segment it is checked before use.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Joining a job: by the descriptor that the launcher handed over, alone, or as a group within one
-//! process. Joining waits for nobody.
+//! Attaching: joining a job by the descriptor that the launcher handed over, alone, or as a group within one process.
+//! Joining waits for no other process.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

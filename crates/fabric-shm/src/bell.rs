@@ -9,19 +9,19 @@
 //!         counts itself as awake
 //! ```
 //!
-//! The waker counts the sleeper as awake at once: a third rank that asks whether a core is free must not
-//! be told so in the microseconds until the woken one runs.
+//! The waker counts the sleeper as awake at once: otherwise a third rank that asks whether a core is free would be told
+//! so in the microseconds until the woken thread runs.
 //!
-//! A ringer that is killed after it claimed the ring takes the wake-up along. So whoever tells of a death
-//! wakes everybody, [announced or not](ShmBell::wake_regardless).
+//! A ringer that is killed after it claimed the ring takes the wake-up along. So the reporter of a death wakes all ranks,
+//! [announced or not](ShmBell::wake_regardless).
 //!
 //! # Channels
-//! Each channel has a doorbell of its own. Who sleeps at one and waits for news of other channels as well has those
-//! [rung as well](weft_fabric::Bell::ring_as_well): SYNC bell.forward, it stores where it sleeps before it announces itself there, and
-//! whoever takes that announcement loads it.
+//! Each channel has a doorbell of its own. A thread that sleeps at one and also waits for other channels has those [ring
+//! it as well](weft_fabric::Bell::ring_as_well): SYNC bell.forward, it stores where it sleeps before it announces itself
+//! there, and the ringer that takes that announcement loads it.
 //!
-//! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of
-//! it may compute; the count is advice, and nothing but the time to sleep depends on it.
+//! Several threads of a rank may sleep here. The rank then counts as asleep although another thread of it may compute;
+//! the count is a hint, on which only the time to sleep depends.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Delivery: what is done with each packet that arrives, and with peers that are lost.
+//! Delivery: the handling of each packet that arrives, and of lost peers.
 //!
 //! ```text
 //!   Message ───────────────────► sink

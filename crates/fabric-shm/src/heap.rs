@@ -1,4 +1,4 @@
-//! Heap: memory that the processes of a host share by blocks. The part of the job's memory file behind the segment.
+//! Heap: memory that the processes of a host share by blocks. It is the part of the job's memory file after the segment.
 //!
 //! ```text
 //!   file    segment │ arena of slot 0                  │ arena of slot 1 │ …
@@ -8,25 +8,25 @@
 //!   peer    record ── check ── map
 //! ```
 //!
-//! Each process slot has an arena: so much room in a sparse file that nobody runs out of it; it takes memory by what is
-//! allocated in it. Who owns an arena is the only one who allocates there, so allocating takes no lock and shares no
-//! state. Every process maps the blocks that it uses, and nothing else of the heap.
+//! Each process slot has an arena: a range of a sparse file, so large that no process runs out of it; it takes memory
+//! only for what is allocated in it. Only the owner of an arena allocates there, so allocating takes no lock and shares
+//! no state. Every process maps the blocks that it uses, and nothing else of the heap.
 //!
 //! | file | what |
 //! |---|---|
-//! | `pages` | which pages of one's own arena are free |
-//! | `records` | what an owner tells peers of its blocks; keys |
-//! | `blocks` | the blocks of this process, and those of peers as it attaches them |
+//! | `pages` | the free pages of the own arena |
+//! | `records` | what an owner publishes about its blocks; keys |
+//! | `blocks` | the blocks of this process, and those of peers that it attaches |
 //!
 //! # Memory
-//! A block's memory is taken when it is allocated (`fallocate`), after a look at what the host and the control groups
-//! still have: so there is an error then instead of a signal at the first touch. It is given back by punching a hole
-//! when the block is released, when its owner leaves, and when the launcher gives a dead owner's rank to another
-//! process. A process that takes a process slot empties the arena first.
+//! A block's memory is taken when it is allocated (`fallocate`), after a check of what the host and the control groups
+//! still have: so there is an error then instead of a signal at the first touch. It is released by punching a hole when
+//! the block is released, when its owner leaves, and when the launcher gives a dead owner's rank to another process. A
+//! process that takes a process slot empties the arena first.
 //!
 //! # Trust
-//! Records may hold anything. What they name is mapped only if it lies within the arena of that process slot. The size
-//! of the file is sealed, so a mapping within it stays one.
+//! Records may hold anything. A block is mapped only if it lies within the arena of its process slot. The size of the
+//! file is sealed, so a mapping within it stays valid.
 
 mod blocks;
 mod pages;

@@ -1,4 +1,4 @@
-//! Inbound lanes: what each peer sends to this rank, looked at in turn by a poll set.
+//! Inbound lanes: the lanes from each peer to this rank, polled in turn by a poll set.
 //!
 //! ```text
 //!   poll ─┬─ hot lanes, in turn, each a share at a time
@@ -6,8 +6,8 @@
 //!            first, if the budget was used up before they had their turn
 //! ```
 //!
-//! A look that finds nothing reads one word per hot lane and the summary of the pending lanes: all of them in the
-//! reader's cache until somebody writes.
+//! A poll that finds nothing reads one word per hot lane and the summary of the pending lanes: all of them stay in the
+//! reader's cache until they are written.
 //!
 //! # Invariant
 //! A lane is hot here (it is in the poll set's hot lanes) if and only if its sender is told so by

@@ -9,43 +9,40 @@
 //!   bulk       data longer than 88 bytes, contiguous, 64-byte aligned, freed in order
 //! ```
 //!
-//! The ends are types of their own: [`OutLane`] of the sender, [`InLane`] of the receiver. Here is what both must agree on.
+//! The ends are separate types: [`OutLane`] of the sender, [`InLane`] of the receiver. This file has what both must agree
+//! on.
 //!
 //! # The word of a slot
 //! ```text
 //!   63 … 32   31     30 … 28   27 … 0
 //!   sequence  bulk   kind      length of the data
 //! ```
-//! `sequence` is the position of the packet in the lane plus one (modulo 2³²). The receiver knows
-//! which one it expects, so it polls the word of the next slot and nothing else: what an earlier lap
-//! left there carries another number. If `bulk` is set, the first eight bytes of the slot's data are
-//! {offset in the bulk area, bulk bytes sent up to and with this message}.
+//! `sequence` is the position of the packet in the lane plus one (modulo 2³²). The receiver knows which one it expects,
+//! so it polls only the word of the next slot: what an earlier lap left there has another number. If `bulk` is set, the
+//! first eight bytes of the slot's data are {offset in the bulk area, bulk bytes sent up to and with this message}.
 //!
 //! A message of at most 24 bytes of data moves one cache line.
 //!
 //! # Credit
-//! The sender counts what it has sent, privately, and reads `progress` only when its last look at it
-//! leaves no room. The receiver publishes `progress` each time a quarter of the slots or of the bulk
-//! area has become free, so the line with it, which the sender reads for each message because of
-//! `hot`, stays in the sender's cache.
+//! The sender counts what it has sent, privately, and reads `progress` only when its last value of it leaves no room. The
+//! receiver publishes `progress` each time a quarter of the slots or of the bulk area has become free, so the line with
+//! it, which the sender reads for each message because of `hot`, stays in the sender's cache.
 //!
 //! A message of D bytes may waste up to D bytes at the end of the bulk area, and less than a quarter
 //! of it is consumed but not published, so a drained lane takes any message as long as 2·D ≤ ¾ of the
 //! area. `Shape` keeps D ≤ ⅜.
 //!
 //! # Ordering
-//! * SYNC lane.publish: the word is stored with Release after head and data, and loaded with Acquire
-//!   before them. Data that were [streamed](weft_sys::streamed) are fenced before, as a Release does not wait for those.
+//! * SYNC lane.publish: the word is stored with Release after head and data, and loaded with Acquire before them.
+//!   [Streamed](weft_sys::streamed) data are fenced before, as a Release does not wait for those.
 //! * SYNC lane.credit: `progress` is stored with Release after the last read of what it frees, and
 //!   loaded with Acquire before that is overwritten.
-//! * `hot` and the doorbell are looked at after the word was stored, with a fence between: see
-//!   `poll_set.rs`.
+//! * `hot` and the doorbell are checked after the word was stored, with a fence between: see `poll_set.rs`.
 //!
 //! # Safety
-//! Both sides keep cursors, sizes and pointers in private memory. What the other side writes is read
-//! once and checked: the receiver checks length and bulk offset, the sender accepts a progress only
-//! if it lies between what it knew and what it sent. A lying peer can spoil what it sends or
-//! receives on its own lane, and make the lane be closed.
+//! Both sides keep cursors, sizes and pointers in private memory. Words of the other side are read once and checked: the
+//! receiver checks length and bulk offset, the sender accepts a progress only if it lies between what it knew and what it
+//! sent. A lying peer can only spoil what it sends or receives on its own lane, and cause the lane to be closed.
 
 mod in_lane;
 mod out_lane;

@@ -1,5 +1,5 @@
-//! Processes of one host: rings in one memory file, doorbells on futex, bulk by cross-memory attach
-//! where it is proven to work and by chunks elsewhere.
+//! Shared-memory fabric, for processes of one host: rings in one memory file, doorbells on futexes, bulk data by cross-memory
+//! attach where a probe shows that it works and by chunks elsewhere.
 //!
 //! ```text
 //!   launcher   job_memory_size(n) → memory file → initialise → n processes inherit the descriptor
@@ -11,50 +11,49 @@
 //!                run       doorbell       what others    LaneHead │ slots │ bulk area
 //!                states    pending lanes  may move
 //!                          identity
-//!   behind it   heap: an arena for each process slot, of which blocks are mapped one by one
+//!   after it    heap: an arena for each process slot, whose blocks are mapped one by one
 //! ```
 //!
-//! An endpoint is composed of four owners. What stands below or to the right knows nothing of what stands above or to
-//! the left:
+//! An endpoint is composed of four owners. A module does not depend on those above it or to its left:
 //!
 //! ```text
 //!   respawnable ─► endpoint ─► delivery ─┬─► inbound       poll set: which lanes to look at
 //!                                        ├─► portal        grants, transfers, methods
 //!                                        ├─► outbound      fence, announce, ring
-//!                                        └─► membership    who is there, who is lost
+//!                                        └─► membership    which peers exist, which are lost
 //!        lane, bell, poll_set, slots, heap ─► placement ─► segment ─► layout ─► run_states, shared_transfer
 //! ```
 //!
 //! | file | what |
 //! |---|---|
-//! | `layout`, `segment` | the structures of the memory file, and who may write them; the file as mapped and checked |
-//! | `run_states`, `placement`, `bell` | who is awake, and on which core; sleeping and waking |
+//! | `layout`, `segment` | the structures of the memory file, and which process may write them; the file as mapped and checked |
+//! | `run_states`, `placement`, `bell` | which ranks are awake, and on which core; sleeping and waking |
 //! | `lane` | one sender, one receiver: slots, bulk area, credit |
 //! | `poll_set` | how a receiver finds work at a cost that does not grow with idle peers; the fences |
 //! | `outbound`, `inbound` | the lanes to and from all peers |
-//! | `slots`, `membership` | which process has which process slot; who is lost, and why |
+//! | `slots`, `membership` | which process has which process slot; which peers are lost, and why |
 //! | `addresses` | where processes that are started later can be reached over a network |
-//! | `heap` | memory that processes share by blocks, behind the segment |
+//! | `heap` | memory that processes share by blocks, after the segment |
 //! | `portal` | bulk data: grants, revoking, and the methods that move bytes |
-//! | `endpoint`, `delivery` | the [`Fabric`](weft_fabric::Fabric), composed; what is done with what arrives |
+//! | `endpoint`, `delivery` | the [`Fabric`](weft_fabric::Fabric), composed; the handling of arrivals |
 //! | `attach` | joining a job |
-//! | `watch` | the launcher's side: it sees how far ranks are, and tells of deaths |
+//! | `watch` | the launcher's side: it sees how far ranks are, and reports deaths |
 //! | `respawnable` | ranks whose processes are started anew |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no name in any file system, no port; nothing is left when
-//! processes die, whichever; a rank of another user or without the descriptor cannot attach, since
-//! there is nothing to open. Attaching waits for nobody.
+//! Besides the contract of [`weft_fabric`]: no name in any file system, no port; nothing is left whichever
+//! processes die; a process of another user or without the descriptor cannot attach, since
+//! there is nothing to open. Attaching waits for no other process.
 //!
 //! # What is merely true today
-//! A message of up to 24 bytes of data moves one cache line. A rank that dies is noticed by the
-//! launcher, not here; a rank that aborts is. Memory is taken by what is touched: a lane that is never
+//! A message of up to 24 bytes of data moves one cache line. The death of a rank is noticed by the
+//! launcher, not here; an abort is noticed here. Only touched memory is used: a lane that is never
 //! used costs address space.
 //!
 //! # Trust
-//! Whoever has the descriptor may write anything anywhere in the segment at any time. That can spoil
-//! the job; it cannot make a rank touch memory outside of the segment or of what it granted itself:
-//! cursors, sizes and regions are private, what is read is read once and checked.
+//! Any process with the descriptor may write anything anywhere in the segment at any time. That can break
+//! the job; it cannot make a rank access memory outside of the segment or of its own grants:
+//! cursors, sizes and regions are private, and bytes are read once and checked.
 
 mod addresses;
 mod attach;

@@ -1,5 +1,6 @@
-//! Membership in the job: this process as a member, and its view of the others: who is lost and why, which deaths and
-//! aborts were told. What is common to all fabrics is [`weft_fabric::Membership`]; here is what stands in the segment.
+//! Membership in the job: this process as a member, and its view of the others: which are lost and why, and which deaths
+//! and aborts were reported. What all fabrics have in common is [`weft_fabric::Membership`]; this file has the part in
+//! the segment.
 //!
 //! ```text
 //!   join ──► joined ── leave ──► left        of this process, by its identity and run state in the segment
@@ -7,16 +8,15 @@
 //!            there, lost ── another generation ──► there     in the room of the job: see `slots.rs`
 //! ```
 //!
-//! Peers are named by process slot here and in all that is below the endpoint; ranks are the business of
-//! `respawnable.rs`.
+//! Here and in everything below the endpoint, peers are named by process slot; ranks are handled in `respawnable.rs`.
 //!
-//! *Lost* is not *dead*. A peer is lost once its endpoint is not talked to any more: it died, aborted, or wrote
-//! something that no honest peer writes. It is dead when the launcher has fetched its process, which
-//! [`Segment::is_dead`] says: only then does nothing of it run.
+//! *Lost* is not *dead*. A peer is lost once this rank no longer talks to its endpoint: it died, aborted, or wrote
+//! something that no honest peer writes. It is dead when the launcher has reaped its process, which [`Segment::is_dead`]
+//! says: only then does nothing of it run.
 //!
 //! # Ordering
-//! * SYNC rank.joined: the rest of the identity is stored before `state` with Release; who loads `state` by Acquire
-//!   and finds it joined sees the rest.
+//! * SYNC rank.joined: the rest of the identity is stored before `state` with Release; a peer that loads `state` by
+//!   Acquire and finds it joined sees the rest.
 //! * SYNC job.abort: the code is stored before `abort_set` and `aborted`, with Release; both are loaded by Acquire.
 //! * SYNC job.changes: see `slots.rs`.
 //! * SYNC rank.fences: see `poll_set.rs`.

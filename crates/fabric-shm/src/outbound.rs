@@ -1,13 +1,12 @@
-//! Outbound lanes: this rank's send queue to each peer, and what is done after each packet so that its receiver finds
-//! it: fence, announcement, doorbell.
+//! Outbound lanes: this rank's send queue to each peer, and the steps after each packet by which its receiver finds it:
+//! fence, announcement, doorbell.
 //!
 //! ```text
 //!   room in the lane? ─ write the slot ─ fence ─ hot? ─ announced? ─ somebody asleep?
 //!        no: retry                                no: add a bit      yes: ring
 //! ```
 //!
-//! Everything that is rare stands in `#[cold]` functions. Why nothing is overlooked, and which fences are needed,
-//! stands in `poll_set.rs`.
+//! All rare cases are `#[cold]` functions. `poll_set.rs` says why nothing is missed, and which fences are needed.
 
 use std::ops::Range;
 use std::sync::Arc;

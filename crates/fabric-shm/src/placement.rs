@@ -1,9 +1,9 @@
-//! Placement: the core on which each process was last seen awake, so that two who wait for each other on one core part, and a
-//! crowd spreads over the cores.
+//! Placement: the core on which each process was last seen awake, so that two processes that wait for each other on one
+//! core separate, and a crowd spreads over the cores.
 //!
-//! Each shows its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and until a
-//! process that was woken runs, nothing is known. One that computes may be elsewhere by now. All of it is advice: a wrong
-//! number costs a change of the core that was not needed, or a wait that ends in a sleep.
+//! Each process publishes its core when it has waited for a microsecond or two, and when it wakes; while it sleeps, and
+//! until a woken process runs, its core is unknown. A process that computes may be elsewhere by now. All of it is a hint:
+//! a wrong number costs an unnecessary change of the core, or a wait that ends in a sleep.
 
 use weft_atomic::{AtomicU32, Ordering};
 use weft_fabric::Peer;

@@ -1,5 +1,5 @@
-//! Poll set of a receiver: the few inbound lanes that are *hot* and polled directly, and the *pending* ones, of which
-//! senders have said, by a bit in the receiver's control block, that they hold something.
+//! Poll set of a receiver: the few inbound lanes that are *hot* and polled directly, and the *pending* ones, whose
+//! senders have announced messages by a bit in the receiver's control block.
 //!
 //! ```text
 //!   sender                                 receiver
@@ -10,36 +10,34 @@
 //!   doorbell announced? ring
 //! ```
 //!
-//! What a look costs therefore grows neither with the number of ranks nor with that of idle peers. A
-//! message on a hot lane costs its sender no atomic read-modify-write and, where the receiver can
-//! fence other cores, no fence: it writes one slot and reads two lines that stay in its cache.
+//! So the cost of a poll grows neither with the number of ranks nor with that of idle peers. A message on a hot lane
+//! costs its sender no atomic read-modify-write and, if the receiver can fence other cores, no fence: it writes one slot
+//! and reads two lines that stay in its cache.
 //!
-//! # Why nothing is overlooked
-//! *Hot.* While a lane is hot each look of the receiver includes it. Becoming hot needs no care: a
-//! bit that is added needlessly is harmless. Becoming cold does: the receiver stores `hot = 0`,
-//! fences heavily, and looks at the lane once more; the sender publishes, fences lightly and loads
-//! `hot`. By the argument in [`weft_atomic::fence`](mod@weft_atomic::fence) either the look finds the slot or the load finds
-//! 0 and the bit is added.
+//! # Why nothing is missed
+//! *Hot.* While a lane is hot each poll of the receiver includes it. Becoming hot needs no care: an unnecessary bit is
+//! harmless. Becoming cold does: the receiver stores `hot = 0`, fences heavily, and polls the lane once more; the sender
+//! publishes, fences lightly and loads `hot`. By the argument in [`weft_atomic::fence`](mod@weft_atomic::fence) either
+//! the poll finds the slot or the load finds 0
+//! and the bit is added.
 //!
-//! *Cold.* The sender publishes, fences fully and loads its bit; only if that is not set does it add
-//! it. A bit that it finds set is one of its own that the receiver has not taken yet (each bit is
-//! added by one sender only). The receiver takes bits by an atomic exchange, fully fenced, and then
-//! looks at the lanes: so it finds what was published before the load that found the bit set.
-//! SYNC pending.add: adding releases the slot, taking acquires it, by [`Bits`].
+//! *Cold.* The sender publishes, fences fully and loads its bit; only if that is not set does it add it. A bit that it
+//! finds set is its own, which the receiver has not taken yet (each bit is added by one sender only). The receiver takes
+//! bits by an atomic exchange, fully fenced, and then polls the lanes: so it finds what was published before the load
+//! that found the bit set. SYNC pending.add: adding releases the slot, taking acquires it, by [`Bits`].
 //!
-//! *Killed.* A sender that ends between the bit and its summary keeps the lanes of its word from being
-//! looked at. Whoever tells of a death marks the summary: [`mark_all`].
+//! *Killed.* If a sender is killed between setting the bit and its summary, the lanes of its word are not polled. The
+//! reporter of a death marks the summary: [`mark_all`].
 //!
-//! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then
-//! looks at hot and pending lanes. Same argument.
+//! *Asleep.* The doorbell is loaded after all of that; a sleeper announces, fences heavily, then polls hot and pending
+//! lanes. The same argument applies.
 //!
 //! # Which fences
-//! A sender fences lightly towards a receiver that fences heavily by asking the kernel, and that is
-//! agreed for each pair, with no moment at which all must decide: a sender does so only if it has
-//! registered itself, and only after it has seen `fences` set in the receiver's block, which the
-//! receiver sets before it first sleeps or demotes and never takes back. In all other cases the sender
-//! fences fully, which is enough towards a receiver of either sort, because asking the kernel is a
-//! full fence for whoever asks as well.
+//! A sender may fence lightly towards a receiver that fences heavily through the kernel. That is agreed for each pair,
+//! with no moment at which all must decide: a sender does so only if it has registered itself, and only after it has seen
+//! `fences` set in the receiver's block, which the receiver sets before it first sleeps or demotes and never clears. In
+//! all other cases the sender fences fully, which is enough towards a receiver of either kind, because the kernel's heavy
+//! fence is also a full fence for its caller.
 
 use weft_atomic::bits::{Bits, summaries_for, words_for};
 use weft_atomic::{AtomicU64, FenceMode, Ordering};

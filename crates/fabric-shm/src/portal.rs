@@ -1,5 +1,5 @@
-//! Portal: bulk data, moved only where its owner granted. Grants of this rank, and transfers to and from those of
-//! others, by the best method that works for the peer.
+//! Portal: bulk data, moved only where its owner has granted access. Grants of this rank, and transfers to and from those
+//! of others, by the best method that works for the peer.
 //!
 //! ```text
 //!                    ┌─ own grants ─────────────── a copy
@@ -11,17 +11,18 @@
 //! | file | what |
 //! |---|---|
 //! | `grants`, `grants::table` | permission: records that peers check for themselves, and the owner's table |
-//! | `revoke` | waiting for users of a grant that is taken back |
+//! | `revoke` | waiting for users of a grant that is revoked |
 //! | `method` | which method works for which peer |
-//! | `transfer` | one transfer as it is asked for; by cross-memory attach |
+//! | `transfer` | one transfer, as requested; by cross-memory attach |
 //! | `assist` | two cores for one large transfer |
 //! | `chunks` | the method that always works |
 //!
 //! # Safety of the plain copy
-//! Only endpoints that [`Shm::group`](crate::Shm::group) made together copy by pointer. Their segment is not
-//! known outside of the process, so its grant records were written by `grant` here, with the start
-//! and length of a [`Region`], whose maker promised that it stays valid until the grant is used up
-//! or revoked. A user is counted in while it copies, and `revoke` waits for it, reader or writer, without limit.
+//!
+//! Only endpoints that [`Shm::group`](crate::Shm::group) made together copy by pointer. Their segment is not known
+//! outside of the process, so its grant records were written by `grant` here, with the start and length of a [`Region`],
+//! whose maker promised that it stays valid until the grant is used up or revoked. A user is counted in while it copies,
+//! and `revoke` waits for it, reader or writer, without limit.
 
 mod assist;
 mod chunks;

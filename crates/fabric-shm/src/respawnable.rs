@@ -1,9 +1,9 @@
-//! Respawnable endpoint: that of a job whose dead may be replaced. Ranks outside, process slots inside.
+//! Respawnable endpoint: the endpoint of a job whose dead processes may be replaced. Ranks outside, process slots inside.
 //!
 //! A rank keeps its number when its process is started anew, and gets another process slot: its next incarnation.
-//! [`RespawnableEndpoint`] wraps the endpoint among process slots and translates. The old incarnation is lost before
-//! the new one is heard of, always: a message of an incarnation that was not known before says that the one before it
-//! is gone.
+//! [`RespawnableEndpoint`] wraps the endpoint among process slots and translates. The loss of the old incarnation is
+//! always reported before anything of the new one: a message of an incarnation that was not known before implies that the
+//! one before it is gone.
 
 use std::ops::Range;
 use std::sync::Arc;

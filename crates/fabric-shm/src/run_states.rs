@@ -1,5 +1,5 @@
-//! Run states: two bits for each process slot, whether a process is there and whether it sleeps. The number of
-//! those who are awake is counted from them.
+//! Run states: two bits for each process slot, whether it has a process and whether that sleeps. The number of awake
+//! processes is counted from them.
 //!
 //! ```text
 //!   group of 64 slots   present   0 1 1 1 0 …    set by who joins; cleared by who leaves, and for the dead
@@ -7,12 +7,11 @@
 //!                       awake  =  present and not asleep
 //! ```
 //!
-//! Each change is one atomic operation, so whoever is killed leaves nothing half done behind: a number
-//! that is kept beside the flags would be wrong for ever. A bit of `asleep` means nothing while the one of
-//! `present` is not set: a ringer may wake a slot whose process has ended, for all it knows.
+//! Each change is one atomic operation, so a process that is killed leaves nothing half done behind: a number that is
+//! kept beside the flags would be wrong for ever. A bit of `asleep` means nothing while that of `present` is not set: a
+//! ringer may wake a slot whose process has ended without its knowledge.
 //!
-//! The number is advice: nothing but the time to sleep depends on it. Hence no ordering beyond that of
-//! each word.
+//! The number is a hint: only the time to sleep depends on it. Hence no ordering beyond that of each word.
 
 use weft_atomic::{AtomicU64, Ordering};
 

@@ -1,6 +1,6 @@
 //! Segment: the job's shared memory file as mapped by one process, prepared by the launcher, checked by each rank.
 //!
-//! All accesses to the file go through [`Segment`]: it hands out references to the structures of `layout.rs`, at places
+//! All accesses to the file go through [`Segment`]: it returns references to the structures of `layout.rs`, at addresses
 //! that it computed itself from a [`Shape`] which it compared with the size of the mapping.
 
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Process slots and incarnations: which process slot a rank has, which processes have died, and who was started in
-//! their place, as the launcher tells it.
+//! Process slots and incarnations: which process slot a rank has, which processes have died, and which were started in
+//! their place, as the launcher reports it.
 //!
 //! ```text
 //!   slot   0 … ranks−1       one for each rank: its first incarnation
@@ -11,33 +11,34 @@
 //!              starts the process
 //! ```
 //!
-//! An *incarnation* is one process of those that have a rank one after the other. It has a process slot, hence a
-//! control block, grants and lanes of its own, which nobody has used before: nothing of a dead process has to be
-//! cleaned up while others may be at it. What it had written into its lanes is still handed out, then its peers are
-//! told that it is lost.
+//! An *incarnation* is one of the processes that have the same rank one after the other. It has a process slot, hence a
+//! control block, grants and lanes of its own, which have not been used before: nothing of a dead process has to be
+//! cleaned up while others may be using it. Messages that it had written into its lanes are still handed out, then its
+//! peers are told that it is lost.
 //!
-//! What the dead had begun towards others and not ended is ended for them by the launcher, in `watch.rs`.
+//! The launcher ends what the dead process had begun towards others and not ended, in `watch.rs`.
 //!
-//! # A process slot in the room is used again
+//! # A process slot in the room is reused
 //! ```text
 //!   vacant ── a process is started ──► taken ── it was reaped: fate ──► retiring ── all have heard of it ──► vacant
 //! ```
-//! Each process that hears of the end closes its lanes to and from that slot, forgets what it knew of it, and then
-//! says how many changes it has carried out (`heard`). When everybody has, nobody is at that memory any more: the
-//! launcher clears it, adds one to the slot's *generation*, and starts the next process. Whoever hears of another
+//! Each process that learns of the end closes its lanes to and from that slot, forgets what it knew of it, and then
+//! publishes how many changes it has carried out (`heard`). When all have, no process uses that memory any more: the
+//! launcher clears it, adds one to the slot's *generation*, and starts the next process. A process that sees another
 //! generation opens the lanes again, from their beginning. So nothing of one process reaches the next one, and no lane
 //! needs to know of generations.
 //!
 //! # Ordering
-//! * SYNC job.changes: fate, member and successor are stored before `changes` is added to with Release;
-//!   who sees another number by Acquire sees them.
-//! * SYNC slot.fate, slot.member, slot.successor: for whoever has not looked at `changes`, each of the three is stored
-//!   with Release and loaded with Acquire by itself. What a dead process had written comes before its fate.
-//! * SYNC slot.heard: a process stores `heard` with Release after it has closed what it had to; the launcher loads it
-//!   with Acquire before it clears.
-//! * SYNC slot.generation: stored with Release after the slot was cleared; who loads it by Acquire finds it clear.
+//! * SYNC job.changes: fate, member and successor are stored before `changes` is added to with Release; a process that
+//!   sees another number by Acquire sees them.
+//! * SYNC slot.fate, slot.member, slot.successor: for a process that has not looked at `changes`, each of the three is
+//!   stored with Release and loaded with Acquire by itself. Everything that a dead process wrote comes before its fate.
+//! * SYNC slot.heard: a process stores `heard` with Release after it has closed its lanes; the launcher loads it with
+//!   Acquire before it clears.
+//! * SYNC slot.generation: stored with Release after the slot was cleared; a process that loads it by Acquire finds it
+//!   clear.
 //!
-//! But for `heard`, they are written by the launcher alone, and like all that stands in the segment they are checked before use.
+//! All but `heard` are written only by the launcher, and like everything in the segment they are checked before use.
 
 use weft_atomic::Ordering;
 use weft_fabric::Absences;

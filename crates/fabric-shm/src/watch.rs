@@ -1,15 +1,15 @@
-//! Launcher's view of a running job: how far each rank has come and who aborted with what; and what the launcher tells
-//! the ranks: who died, and who is started in their place. Where another launcher has started them, a rank uses it to search for
-//! deadlocks in the place of ours.
+//! Watch: the launcher's view of a running job: how far each rank has come, and which aborted with what; and the
+//! launcher's reports to the ranks: which have died, and which processes are started in their place. If another launcher
+//! has started them, a rank uses it to search for deadlocks in place of Weft's launcher.
 //!
-//! What it reads is written by the ranks, so it is what they say: good enough for the last line of a
-//! launcher, not for a decision about somebody else's process.
+//! The ranks write what it reads, so it is only their word: good enough for the last line of a launcher, not for a
+//! decision about another process.
 //!
 //! # What a death leaves behind
-//! What the dead had begun towards others and not ended is ended for them. It may have added a pending lane to those
-//! of a rank and not marked the summary, or have taken the announcement of a sleeper and not woken
-//! it. So the launcher marks all summaries, and wakes all whether announced or not. Everything else that a
-//! rank shares is published by a single store. `deaths` ends ranks after each store that they make.
+//! The launcher ends what a dead process had begun towards others and not ended. The process may have added a pending
+//! lane to those of a rank and not marked the summary, or have taken the announcement of a sleeper and not woken it. So
+//! the launcher marks all summaries, and wakes all ranks whether announced or not. Everything else that a rank shares is
+//! published by a single store. `deaths` ends ranks after each store that they make.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Many ranks in one process under virtual time: one at a time, the same again for the same seed.
+//! Simulated fabric: many ranks in one process under virtual time, one at a time, reproducible by seed.
 //!
 //! ```text
 //!   World::new(config).run(|endpoint| …)
@@ -12,15 +12,15 @@
 //! ```
 //!
 //! * A rank runs until it sleeps on its bell, or polls several times without finding anything; then
-//!   the rank of the earliest event runs. Between equals the seed decides, as it
-//!   does for delays, for when a post is refused and for which transfers end late.
-//! * Each rank has its own clock. It moves by the [cost](Cost) of what the rank does and jumps when it
+//!   the rank of the earliest event runs. The seed decides between equal times, and
+//!   the delays, when a post is refused and which transfers end late.
+//! * Each rank has its own clock. It advances by the [cost](Cost) of the rank's operations and jumps when the rank
 //!   is woken. Computing takes no virtual time unless it is [spent](Handle::spend).
-//! * When nobody can run any more and some have not ended, [`World::run`] answers with a
+//! * When no rank can run any more and some have not ended, [`World::run`] returns a
 //!   [`Cause::Deadlock`] that names each of them and the [note](Handle::set_note) it left. All threads
 //!   are unwound: nothing hangs.
 //!
-//! [`World::endpoints`] gives the same machine to a single thread that drives all endpoints in turn.
+//! [`World::endpoints`] gives the same simulation to a single thread that drives all endpoints in turn.
 //!
 //! ```
 //! use weft_fabric::{Fabric, Peer, SyncKey};
@@ -36,12 +36,12 @@
 //! ```
 //!
 //! # Who may touch what
-//! All that is shared stands behind one lock, which is never contended: whoever has the permit takes
-//! it. A rank is played by one thread; threads of its own beside that one are not simulated.
+//! All shared state is behind one lock, which is never contended: only the thread with the permit takes
+//! it. A rank is played by one thread; further threads of a rank are not simulated.
 //!
 //! # Safety
 //! Bytes move between [`Region`](weft_fabric::Region)s under the lock, by the thread with the permit.
-//! When the world is over, before anybody unwinds, nothing moves any more: what others lent may be gone.
+//! When the world is over, before any thread unwinds, nothing moves any more: memory lent by others may be gone.
 //!
 //! The cost model is LogGP (Alexandrov, Ionescu, Schauser, Scheiman: "LogGP: incorporating long
 //! messages into the LogP model", SPAA 1995).

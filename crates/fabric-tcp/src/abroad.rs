@@ -5,19 +5,19 @@
 //!         first..  ──place─────► bridge, number there ──► Tcp of that connection
 //! ```
 //!
-//! A *bridge* has as members the processes of both groups that were connected, under numbers that both sides know. The [`Gate`]
-//! gives those of the other side numbers of this process, behind all that its own job can have; they are given again when
-//! the bridge has ended ([`Sink::succeeded`]). The fabric of the job is not asked for them, and is as fast as it was
-//! but for one comparison.
+//! The members of a *bridge* are the processes of both groups that were connected, under numbers that both sides know.
+//! The [`Gate`] gives those of the other side numbers of this process, after all that its own job can have; these are
+//! reused when the bridge has ended ([`Sink::succeeded`]). The fabric of the job is not asked for them, and is as fast as
+//! before except for one comparison.
 //!
 //! # Looking and sleeping
-//! A thread of each bridge, the *watcher*, sleeps on its descriptor, and rings the bell of the job's fabric for each arrival, whether
-//! or not anybody sleeps. So sockets are looked at when something has come, and now and then.
+//! A thread of each bridge, the *watcher*, sleeps on its descriptor, and rings the bell of the job's fabric for each
+//! arrival, whether or not a thread sleeps. So sockets are polled when something has arrived, and now and then.
 //!
 //! # Ends
-//! A bridge that is [closed](Gate::close) hands over what was sent and says goodbye, which is no loss to the other side. One
-//! that is open when the process ends does not: who waits there for this process learns that it is gone. For that each process
-//! connects to all of the other side from the start.
+//! A bridge that is [closed](Gate::close) hands over everything sent and says goodbye, which is no loss to the other
+//! side. One that is open when the process ends does not: a peer that waits there for this process learns that it is
+//! gone. For that each process connects to all of the other side from the start.
 //!
 //! Tokens: those of a bridge have the highest bit set, as all of [`Tcp`](crate::Tcp), and its place at the process that grants in bits 24 to
 //! 31, which the table of grants does not use.

@@ -1,10 +1,9 @@
 //! Bell of a rank: one descriptor to sleep on, which watches all its connections, its listeners, and an
 //! event that its own threads ring.
 //!
-//! What arrives on a connection stays readable until it is read, so nothing published by a peer can be
-//! missed between the last look and the sleep. The ring of one's own threads is the
-//! [`Doorbell`] of all fabrics, whose kernel is here: sleeping is `epoll_wait`, waking is a write to
-//! the event.
+//! Data that arrive on a connection stay readable until they are read, so nothing published by a peer can be missed
+//! between the last poll and the sleep. Rings by the rank's own threads use the [`Doorbell`] of all fabrics, whose kernel
+//! is here: sleeping is `epoll_wait`, waking is a write to the event.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;

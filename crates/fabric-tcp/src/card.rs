@@ -1,11 +1,11 @@
-//! Card: where a rank can be reached, as it tells the others through the launcher.
+//! Card: the addresses of a rank, as it publishes them through the launcher.
 //!
 //! ```text
 //!   host;interface=address:port;interface=[address]:port;…        no spaces, at most LONGEST bytes
 //! ```
 //!
-//! All usable addresses are offered. Which of them works between two is found out by a handshake
-//! on each ([`connect`](crate::connect)), never by comparing names or networks.
+//! All usable addresses are offered. A handshake on each finds out which of them works between two ranks
+//! ([`connect`](crate::connect)); names or networks are never compared.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
-//! Connector: how two ranks come to share one connection. Both may call, all addresses are tried at once, the key
-//! is proved on each, and the *decider* of the pair (the lower rank) takes one.
+//! Connector: how two ranks come to share one connection. Both may connect, all addresses are tried at once, the key is
+//! proved on each, and the *decider* of the pair (the lower rank) chooses one.
 //!
 //! ```text
 //!   dial all offers ─► Connecting ─► Authenticating ─► Waiting: the right rank answered
@@ -9,29 +9,28 @@
 //!                                                    other:   │ waits for Select, answers Resume
 //! ```
 //!
-//! The echo is the handshake: an address that leads to ourselves, to another rank, to somebody else or to
-//! nowhere never completes it with the rank that was wanted, and costs nothing but its socket, since
-//! all are tried side by side.
+//! The handshake is the test: an address that leads to this rank itself, to another rank, to a stranger or to nothing
+//! never completes it with the wanted rank, and costs only its socket, since all are tried at once.
 //!
-//! Nothing is read from a connection but the handshake, of fixed size, before the key is proved.
-//! Connections that do not come to that within ten seconds are dropped, and some earlier when there are too
-//! many: [`weft_secure::EvictionPolicy`] says which. All are counted. When the process has no descriptor left,
-//! unauthenticated ones go first, then nobody is accepted for a while.
+//! Before the key is proved, only the handshake, of fixed size, is read from a connection. Connections that do not
+//! complete it within ten seconds are dropped, and some earlier when there are too many: [`weft_secure::EvictionPolicy`]
+//! says which. All are counted. When the process has no descriptor left, unauthenticated ones are closed first, then
+//! accepting pauses for a while.
 //!
 //! | file | what |
 //! |---|---|
-//! | `addresses` | where ranks can be reached |
+//! | `addresses` | the addresses of ranks |
 //! | `candidates` | connections that are not chosen yet |
-//! | `listeners` | the sockets at which this rank is called |
-//! | `dial` | attempts to reach peers: when they are made, when they are over, what came of them |
-//! | `handshake` | who speaks for this rank, and one handshake |
-//! | `handshakes` | candidates and listeners, watched and bounded: what has happened to a connection before it is chosen |
-//! | `notices` | what is told to peers without a connection: that this process is absent |
+//! | `listeners` | the sockets at which this rank accepts |
+//! | `dial` | attempts to reach peers: when they are made, when they are over, their results |
+//! | `handshake` | this rank's identity, and one handshake |
+//! | `handshakes` | candidates and listeners, watched and bounded: events of a connection before it is chosen |
+//! | `notices` | messages to peers without a connection: that this process is absent |
 //! | `orphans` | connections that outlive their process |
-//! | `select` | which connection of a pair is taken |
-//! | here | what follows from what: what happens to a candidate, to a dial, to a connection that breaks |
+//! | `select` | which connection of a pair is chosen |
+//! | this file | the consequences of events of a candidate, of a dial, of a broken connection |
 //!
-//! The connector knows the [peers](crate::peers), who do not know it: what they need of it they answer.
+//! The connector knows the [peers](crate::peers), but not the reverse: their answers say what they need of it.
 
 mod addresses;
 mod candidates;

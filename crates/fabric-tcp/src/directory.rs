@@ -1,4 +1,4 @@
-//! Directory: members of a job that are started while it runs, and those that have died. Their numbers are given again.
+//! Directory: members of a job that are started while it runs, and those that have died. Their numbers are reused.
 //!
 //! ```text
 //!   directory   another version ─► for each number: another incarnation? ─► the session with the one before ends,
@@ -6,15 +6,15 @@
 //!                                                   its process is lost? ─► without a connection that tells it: Sink::lost
 //! ```
 //!
-//! An *incarnation* is one process of those that have a number one after the other; it has a number of its own, which
-//! grows. Each side of a connection says in its hello which incarnation it is, and which one of the other it wants: so
-//! nobody talks to a process that has the number, or the port, of another one.
+//! An *incarnation* is one of the processes that have the same number one after the other; it has a number of its own,
+//! which grows. Each side of a connection gives in its hello its own incarnation, and the one of the other that it wants:
+//! so no process talks to another one that has the number, or the port, of the wanted one.
 //!
-//! What a directory says must be there before anybody can hear of the member otherwise: whoever is told of a process by
+//! A member must be in the directory before any process can learn of it otherwise: a process that is told of it by
 //! another looks here, and finds it.
 //!
-//! A member without a connection to one that dies has nothing that breaks. What the dead had handed over arrives all the same: a
-//! connection stays until its end was read.
+//! A member without a connection to one that dies notices nothing by itself. Everything that the dead process had handed
+//! over still arrives: a connection stays until its end was read.
 
 use crate::card::Card;
 

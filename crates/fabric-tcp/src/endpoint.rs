@@ -8,11 +8,11 @@
 //!       ── Watching    whether what comes wakes a sleeper
 //! ```
 //!
-//! Sending is: room in the ring? — push — send what there is room for.
+//! Sending is: check for room in the ring, push, send what there is room for.
 //!
-//! A look reads the connections straight away while there are few, and asks the descriptor of the bell
-//! when there are more, when something else is expected, when somebody slept, and now and then. Few ones stand among
-//! those that the descriptor tells of only as long as somebody sleeps ([`watching`](crate::watching)).
+//! A poll reads the connections directly while there are few. It asks the descriptor of the bell when there are more,
+//! when something else is expected, when a thread slept, and now and then. Few connections are in the set of that
+//! descriptor only as long as a thread sleeps ([`watching`](crate::watching)).
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Errors of the system, with what was wanted.
+//! Errors of the system, with the purpose of the call.
 
 use weft_fabric::FabricError;
 

@@ -4,8 +4,8 @@
 //!   token = 1 << 63 | token of the common table
 //! ```
 //!
-//! Tokens without the highest bit are those of another fabric beside this one: a grant for everybody
-//! has one token on both ([`Grants::add_as`]).
+//! Tokens without the highest bit are those of another fabric beside this one: a grant for all peers has one token on
+//! both ([`Grants::add_as`]).
 
 use std::collections::HashMap;
 

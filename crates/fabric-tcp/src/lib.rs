@@ -1,10 +1,10 @@
-//! Fabric of processes of several hosts: framed streams, authenticated, one connection for each pair on first
+//! TCP fabric, for processes of several hosts: framed streams, authenticated, one connection for each pair, made on first
 //! use.
 //!
 //! ```text
 //!   Opening::new(config)   listens at every usable address       ─► card: host, addresses, ports
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!   Opening::join(cards)   a Fabric; waits for no other rank
 //!
 //!   try_send ─► ring ┐                                  ┌► Sink::message
 //!   signal ───► ring ├─► one connection of frames ──────┼► signals
@@ -15,35 +15,35 @@
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `config` | before that: it listens and does not know where the others are |
-//! | `connect` | connector: how two ranks come to share a connection, and to the next one when it breaks |
-//! | `peers` | sessions by rank, and who is gone |
-//! | `directory` | members that are started later, and have the numbers of others that have ended |
-//! | `session` | what is shared with one peer whichever connection carries it; its life, as one enum |
-//! | `outgoing`, `ring` | what is to be sent, and kept until the peer has processed it |
-//! | `portal`, `grants` | bulk data: lent, asked for, and offered before that |
+//! | `opening`, `config` | an endpoint that listens and does not know yet where the others are |
+//! | `connect` | connector: how two ranks come to share a connection, and a new one when it breaks |
+//! | `peers` | sessions by rank, and which peers are gone |
+//! | `directory` | members that are started later, with reused numbers of members that have ended |
+//! | `session` | the state shared with one peer across connections; its life, as one enum |
+//! | `outgoing`, `ring` | bytes to be sent, kept until the peer has processed them |
+//! | `portal`, `grants` | bulk data: granted, asked for, or offered before that |
 //! | `link`, `sealed` | one connection: bytes in and out |
 //! | `wire` | frames, hello: bytes and their checks |
-//! | `loopback` | what a rank sends to itself |
-//! | `card` | addresses, as they are told |
-//! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
+//! | `loopback` | messages of a rank to itself |
+//! | `card` | addresses, as they are published |
+//! | `network`, `sockets` | requirements on the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
-//! | `watching` | when connections are watched for a sleeper, and when they are not |
-//! | `reaching` | that connections are being made, for who looks on behalf of a rank that makes no call |
+//! | `watching` | when connections are watched for a sleeper, and when not |
+//! | `reaching` | whether connections are being made, for a thread that polls on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `abroad` | the fabric of a job with processes of other jobs beside it |
-//! | `simulated` | tests: all of this over a network that a seed decides |
+//! | `simulated` | tests: all of this over a network driven by a seed |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the
-//! job's key. A connection that breaks is made anew and loses and doubles nothing, if that succeeds
+//! Besides the contract of [`weft_fabric`]: no byte of a peer that has not proved the job's key is interpreted.
+//! A connection that breaks is made anew and loses and doubles nothing, if that succeeds
 //! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
-//! transfer is not copied on its way out or in but by the kernel and the cipher, unless it comes before it is
+//! transfer is copied on its way out and in only by the kernel and the cipher, unless it comes before it is
 //! asked for.
 //!
 //! # What is merely true today
-//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers
-//! nobody meanwhile, but its kernel does: it is not taken for dead. Without encryption, who can change
+//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes does not answer
+//! meanwhile, but its kernel does, so it does not count as dead. Without encryption, anyone who can change
 //! packets on the path can change the data (TCP's checksum is no protection against that).
 //!
 //! ```

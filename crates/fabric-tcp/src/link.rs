@@ -1,5 +1,5 @@
-//! Link: one authenticated connection. Bytes in and out, frames recognised, sealed if the job wants it. What
-//! the frames mean is decided above; what must survive a broken connection is not here.
+//! Link: one authenticated connection. Bytes in and out, frames recognised, sealed if the job requests it. The layer
+//! above interprets frames; state that must survive a broken connection is not here.
 //!
 //! ```text
 //!   plain    socket ──────────────────────────────► buffer ─► frames

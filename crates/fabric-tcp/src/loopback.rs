@@ -1,4 +1,4 @@
-//! Loopback: messages and signals of a rank to itself, which wait for its next look.
+//! Loopback: messages and signals of a rank to itself, which wait for its next poll.
 
 use std::collections::VecDeque;
 

@@ -6,9 +6,9 @@
 //!      └────► Poller          watch(stream, EventSource) … poll ─► Readiness { source, writable }
 //! ```
 //!
-//! The endpoint is generic over it, so that its whole protocol runs over a simulated one as well, which a seed
-//! decides, without a branch in the path of a message. Nothing here names a type of one of them: what a poll
-//! finds is a [`Readiness`], errors are those of [`std::io`].
+//! The endpoint is generic over it, so that its whole protocol also runs over a simulated one, driven by a seed, without
+//! a branch in the path of a message. Nothing here names a type of one of them: a poll returns a [`Readiness`], errors
+//! are those of [`std::io`].
 
 use std::io;
 use std::net::SocketAddr;

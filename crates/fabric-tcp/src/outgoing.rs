@@ -1,5 +1,5 @@
-//! Outgoing frames of one peer: what is to be sent, what is kept until the peer has processed it, and what
-//! our frames acknowledge. Survives a broken connection.
+//! Outgoing frames of one peer: frames to be sent, frames kept until the peer has processed them, and what our frames
+//! acknowledge. Survives a broken connection.
 //!
 //! ```text
 //!   ring   frames of mailbox, sync and control, in order: before everything else
@@ -10,14 +10,13 @@
 //! A frame of the ring is in the log from when it is pushed, a chunk from when its first byte was
 //! sent; since a chunk begins only when all of the ring is sent, the log has the order of the wire.
 //!
-//! After a new connection the peer says how many frames it has processed: the log is shortened by
-//! these, what is left of the ring is sent again, and so are the chunks that are left. Chunks may then
-//! come in another order among frames of the ring, which nobody relies upon: they carry their place.
+//! After a new connection the peer says how many frames it has processed: these are removed from the log, the rest of the
+//! ring is sent again, and so are the remaining chunks. Chunks may then come in another order among frames of the ring,
+//! which nothing relies upon: they carry their position.
 //!
-//! The ring is the credit: a message finds room in it or is refused. What it holds is freed by
-//! acknowledgements, which the peer sends for what it has handed out. In the other direction each frame says
-//! how many frames of the peer were processed; if no frame does for [`ACKNOWLEDGE`] bytes, an acknowledgement
-//! is sent alone.
+//! The ring is the credit: a message finds room in it or is refused. Its contents are freed by acknowledgements, which
+//! the peer sends for what it has handed out. In the other direction each frame says how many frames of the peer were
+//! processed; if no frame is sent for [`ACKNOWLEDGE`] bytes, an acknowledgement is sent alone.
 
 use std::collections::VecDeque;
 use std::io;

@@ -1,4 +1,4 @@
-//! Peers: the sessions of one rank, by rank; which of them have a connection, and who is gone.
+//! Peers: the sessions of one rank, by rank; which of them have a connection, and which peers are gone.
 //!
 //! ```text
 //!   Unknown ──first use, or it has called──► Known(session) ──lost──► Lost(why)
@@ -6,9 +6,9 @@
 //!      └──────────────────────────────────────────┴────────────────────┘
 //! ```
 //!
-//! A session that is begun lasts until its peer is lost: also of a peer that has left in order there is one, which
-//! refuses what is sent to it. What nobody has asked for, losses and transfers that ended with a peer, is kept
-//! until the next look [reports](Peers::report) it.
+//! A session lasts until its peer is lost: even a peer that has left in order has one, which refuses messages to it.
+//! Events without a caller, losses and transfers that ended with a peer, are kept until the next poll
+//! [reports](Peers::report) them.
 
 use std::sync::Arc;
 

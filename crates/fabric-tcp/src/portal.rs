@@ -9,13 +9,13 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | here | the grants of this rank, and requests that wait for the other fabric to be asked |
+//! | this file | the grants of this rank, and requests that wait for the other fabric to be asked |
 //! | [`transfers`] | gets and puts under way with one peer, in both directions |
 //! | [`offers`] | bytes that are sent to one peer before it asks, or by it |
 //!
-//! # Whose memory is read or written when
-//! The owner's while its grant is live: [`Transfers::withdraw`](transfers::Transfers::withdraw) ends all that
-//! touches it, and copies what may have to be sent again. The asker's until `transfer_completed` is said: before
+//! # When memory is accessed
+//! The owner's memory while its grant is live: [`Transfers::withdraw`](transfers::Transfers::withdraw) ends all accesses
+//! to it, and copies what may have to be sent again. The asker's memory until `transfer_completed` is called: before
 //! that, what may have to be sent again is copied, too ([`Outgoing::detach`](crate::outgoing::Outgoing::detach)).
 
 pub(crate) mod offers;

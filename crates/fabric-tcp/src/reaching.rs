@@ -1,5 +1,5 @@
-//! Reaching: a word that says whether this member is making connections, and whether anybody looks after them; for who looks on behalf of a
-//! member that makes no call.
+//! Reaching: a word that says whether this member is making connections, and whether a thread polls for them; for the
+//! thread that polls on behalf of a member that makes no call.
 //!
 //! ```text
 //!   NOBODY ── begins: whoever waits for that is called ──► ALONE ◄── asked ── LOOKED
@@ -7,9 +7,9 @@
 //!     └───────────────────────── all have come to an end ──────────────────────┘
 //! ```
 //!
-//! *Who writes:* whoever has the endpoint, but for `LOOKED` to `ALONE`, by who asks: a compare-and-swap, so that it never
-//! brings back what has ended. All of it is a hint for when to look, and orders nothing (Relaxed); what is looked at is protected by
-//! the lock of the layer above.
+//! *Writers:* the holder of the endpoint; only `LOOKED` to `ALONE` is written by the asker, with a compare-and-swap, so
+//! that it never restores a state that has ended. All of it is a hint for when to poll, and orders nothing (Relaxed); the
+//! lock of the layer above protects what is polled.
 
 use std::fmt;
 use std::sync::OnceLock;

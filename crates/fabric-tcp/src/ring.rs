@@ -1,12 +1,12 @@
-//! Ring of bytes: frames that are not acknowledged yet, filled at one end, sent from the middle, freed at the
-//! other end when the peer has processed them.
+//! Ring of bytes: frames that are not acknowledged yet, filled at one end, sent from the middle, freed at the other end
+//! when the peer has processed them.
 //!
 //! ```text
 //!   start ≤ sent ≤ end ≤ start + capacity       counts since it was last empty, place = count mod capacity
 //!   └ kept for sending again ┘└ to be sent ┘
 //! ```
 //!
-//! An empty ring begins anew at its first byte, which is in the cache: a back and forth uses no other.
+//! An empty ring begins again at its first byte, which is in the cache: a ping-pong uses no other.
 
 /// The ring of one peer.
 pub struct Ring {

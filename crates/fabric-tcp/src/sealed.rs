@@ -5,8 +5,7 @@
 //!   out   bytes, where they are ── sealed ──► out ─► socket
 //! ```
 //!
-//! A record of a chunk is opened into, and sealed from, the memory that the transfer is about: the cipher is the
-//! only one who copies.
+//! A record of a chunk is opened into, and sealed from, the memory of the transfer: only the cipher copies.
 
 use std::io;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! Session: what this rank shares with one peer, whichever connection carries it.
+//! Session: the state that this rank shares with one peer, across connections.
 //!
 //! ```text
 //!   Session ── Life        the connection, or what is known of the peer without one
@@ -7,9 +7,9 @@
 //!           ── goodbyes    who has said that it may end, and nothing since
 //! ```
 //!
-//! Frames of the peer are read and understood here ([`Session::receive`]), in the order in which they were sent;
-//! the bytes of messages are handed out where they arrived. What a session cannot do by itself is answered:
-//! that the peer is to be [dialled](Post::Absent), that its connection [has ended](Ended).
+//! Frames of the peer are read and interpreted here ([`Session::receive`]), in the order in which they were sent; the
+//! bytes of messages are handed out where they arrived. What a session cannot do by itself it returns: that the peer is
+//! to be [dialled](Post::Absent), that its connection [has ended](Ended).
 
 pub mod life;
 

@@ -1,4 +1,4 @@
-//! Sockets: made, bound and tuned as connections need them.
+//! Sockets: created, bound and tuned as connections need them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;

@@ -6,19 +6,18 @@
 //!                          └──► not here ─────────────► Tcp
 //! ```
 //!
-//! Tokens: a grant for one peer is a grant of the fabric that reaches it; a grant for everybody is one
-//! of both, under the token of the local one. Tokens of [`Tcp`] have their highest bit set, those of
-//! the local fabric do not, so a token says whose it is. One for everybody and for one use is asked of
-//! the local fabric before [`Tcp`] serves it: whoever is first has it.
+//! Tokens: a grant for one peer is a grant of the fabric that reaches it; a grant for all peers is one of both, under the
+//! token of the local one. Tokens of [`Tcp`] have their highest bit set, those of the local fabric do not, so a token
+//! names its fabric. A grant for all peers and one use is claimed from the local fabric before [`Tcp`] serves it: the
+//! first to claim it has it.
 //!
 //! # Looking and sleeping
-//! A look at shared memory costs nanoseconds, one at a socket a system call. So sockets are looked at
-//! in each look while something comes from them, and more and more rarely while nothing does.
+//! A poll of shared memory costs nanoseconds, a poll of a socket a system call. So sockets are polled in each poll while
+//! data come from them, and more and more rarely while none do.
 //!
-//! A rank sleeps on the doorbell of the local fabric, a futex, at which neighbours ring. A *watcher*, a
-//! thread that is started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that
-//! doorbell once when the descriptor is ready; it is armed before each sleep (one shot), so that it
-//! sleeps on while the rank is awake and looks itself.
+//! A rank sleeps on the doorbell of the local fabric, a futex, which neighbours ring. A *watcher*, a thread that is
+//! started with the first sleep, sleeps on the descriptor of [`Tcp`] and rings that doorbell once when the descriptor is
+//! ready; it is armed before each sleep (one shot), so that it sleeps on while the rank is awake and polls itself.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};

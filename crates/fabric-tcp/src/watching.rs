@@ -1,11 +1,11 @@
-//! Watching: whether the connections of an endpoint stand in the set of descriptors that a sleeper sleeps on.
+//! Watching: whether the connections of an endpoint are in the set of descriptors that a sleeper sleeps on.
 //!
-//! While ranks spin and connections are few, each look reads them straight away, and standing in the set would only cost: what
-//! comes has the kernel go through the set, on the core of the sender, before its `send` returns. So they are taken out after
-//! some looks that have found something, and entered again when somebody says that it is about to sleep.
+//! While ranks spin and connections are few, each poll reads them directly, and being in the set would only cost: for
+//! each arrival the kernel goes through the set, on the core of the sender, before its `send` returns. So they are
+//! removed after some polls that have found something, and added again when a thread announces that it is about to sleep.
 //!
-//! *Invariant:* they are not taken out while somebody is asleep, or about to be and has looked: whoever sleeps announces it before
-//! a look ([`Poller::has_sleepers`](crate::network::Poller::has_sleepers)), which enters them.
+//! *Invariant:* they are not removed while a thread is asleep, or is about to sleep and has polled: a sleeper announces
+//! it before a poll ([`Poller::has_sleepers`](crate::network::Poller::has_sleepers)), which adds them.
 
 /// Looks that find something, with nobody about to sleep, after which the connections are taken out: entering them again costs
 /// about as much as a few messages gain.

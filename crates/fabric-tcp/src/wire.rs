@@ -1,5 +1,4 @@
-//! Frames: what stands on a connection after both sides have proved the key. All numbers are little
-//! endian.
+//! Wire: the frames on a connection after both sides have proved the key. All numbers are little endian.
 //!
 //! ```text
 //!   0      1    4        8                16
@@ -20,7 +19,7 @@
 //! | `End` | transfer u32, kind u32, outcome u32, 0 u32 |
 //! | `Offer` | number u32, 0 u32, token u64, length u64 |
 //!
-//! `transfer` is a number of whoever asked, or offered; `kind` says which of the two did (see [`TransferKind`]).
+//! `transfer` is a number of the side that asked, or offered; `kind` says which of the two it was (see [`TransferKind`]).
 
 use std::ops::Range;
 

@@ -1,15 +1,15 @@
-//! Absences: of which worlds a member will not meet the others at the end.
+//! Absences: the worlds of which a member will not meet the others at the end.
 //!
-//! A *world* is what is started together; its number is never given again. One bit stands for all worlds whose numbers differ by a
-//! multiple of [`BITS`](Absences::BITS), so that the set is one word, which memory shared by a host holds: a job that starts more worlds
-//! than that may take the absence of one for that of another, which costs no more than the meeting.
+//! A *world* is the set of processes that are started together; its number is never reused. One bit stands for all worlds
+//! whose numbers differ by a multiple of [`BITS`](Absences::BITS), so that the set is one word in memory that a host
+//! shares: a job that starts more worlds may take the absence of one for that of another, which only costs the meeting.
 
 /// Worlds of which a member is absent.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Absences(u64);
 
 impl Absences {
-    /// How many worlds are told apart.
+    /// Number of worlds that are told apart.
     pub const BITS: u32 = u64::BITS;
 
     /// Of this world alone.
@@ -24,13 +24,13 @@ impl Absences {
         self.0
     }
 
-    /// From a [word](Self::to_word). Any is one.
+    /// From a [word](Self::to_word). Any value is valid.
     #[must_use]
     pub fn from_word(word: u64) -> Self {
         Self(word)
     }
 
-    /// Of all worlds of both.
+    /// The union of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self(self.0 | other.0)

@@ -6,17 +6,18 @@
 //!             stamp │ call │ number, length │ up to 104 bytes of data             the longer, the fewer rows, see `payloads`
 //! ```
 //!
-//! One member allocates the block ([`Fabric::allocate_shared`](crate::Fabric::allocate_shared)), the others attach it; each
-//! makes a [`Board`] of it. In each epoch a member [begins](Board::has_room) when there is room, writes its data,
-//! [arrives](Board::arrive), and reads what it needs of those who [have arrived](Board::has). How that is ordered, and why
-//! nothing is overwritten that is still read: [`weft_atomic::arrivals`].
+//! One member allocates the block ([`Fabric::allocate_shared`](crate::Fabric::allocate_shared)), the others attach it;
+//! each makes a [`Board`] of it. In each epoch a member [begins](Board::has_room) when there is room, writes its data,
+//! [arrives](Board::arrive), and reads the data of members that [have arrived](Board::has). [`weft_atomic::arrivals`]
+//! says how this is ordered, and why nothing is overwritten that is still read.
 //!
-//! Who waits may sleep on its bell. A board wakes nobody: who has arrived asks, for those who wait for that, whether they
-//! [are asleep](crate::Fabric::is_asleep), and [wakes](crate::Fabric::wake) them.
+//! A waiting member may sleep on its bell. A board wakes nobody: an arriving member asks whether the members that wait
+//! for it [are asleep](crate::Fabric::is_asleep), and [wakes](crate::Fabric::wake) them.
 //!
 //! # Trust
-//! Others may write anything anywhere at any time. Places are computed from the number of members alone; of what stands in
-//! a line the call, the number and the length are only compared, and data are copied out once.
+//!
+//! Others may write anything anywhere at any time. Places are computed from the number of members alone; of a line, the
+//! call, the number and the length are only compared, and data are copied out once.
 
 mod payloads;
 
@@ -29,7 +30,7 @@ use payloads::Written;
 
 /// Bytes of a line: what is fetched together.
 const LINE: usize = 128;
-/// What stands in a line before the data.
+/// Bytes of a line before the data.
 const HEAD: usize = 24;
 /// Data that fit into a line.
 const INLINE: usize = LINE - HEAD;
@@ -41,15 +42,15 @@ const LEFT: usize = 0;
 const ROOM_WANTED: usize = 64;
 const ASIDE: usize = 68;
 
-/// Most members of a board: each of them looks at the lines of all.
+/// Most members of a board: each of them polls the lines of all.
 pub const MOST_MEMBERS: usize = 256;
 
-/// What a member says of its epoch beside the data.
+/// What a member publishes about its epoch beside the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Note {
-    /// What it does: a value that all members compute alike.
+    /// The operation: a value that all members compute alike.
     pub call: u64,
-    /// The number of what it does, in a count of the layer above.
+    /// The number of the operation, in a count of the layer above.
     pub number: u32,
     /// Bytes of its data.
     pub length: u32,
@@ -117,19 +118,19 @@ impl Stamps for Lines {
 }
 
 impl Board {
-    /// Most bytes of data of a member in an epoch of a group of so many.
+    /// Most bytes of data of a member in an epoch of a group of this size.
     #[must_use]
     pub fn capacity_for(members: usize) -> usize {
         payloads::most(payloads::of_a_member(members), payloads::LONG)
     }
 
-    /// The same, where a member may be ahead of another by some epochs.
+    /// The same, if a member may be ahead of another by some epochs.
     #[must_use]
     pub fn capacity_ahead_for(members: usize) -> usize {
         payloads::most(payloads::of_a_member(members), payloads::MIDDLE)
     }
 
-    /// Bytes of the block for a group of so many; `None` if they are too many for a board, or too few.
+    /// Bytes of the block for a group of this size; `None` if it is too large for a board, or too small.
     #[must_use]
     pub fn bytes_for(members: usize) -> Option<usize> {
         let each = ROWS * LINE + payloads::of_a_member(members);
@@ -138,8 +139,8 @@ impl Board {
             .then(|| FRONT + members * each)
     }
 
-    /// The board in a block that was all zeros when the first member had it, as member `me` has it. `None` if the block is
-    /// too short for so many, or if there is no such member.
+    /// The board, for member `me`, in a block that was all zeros when the first member got it. `None` if the block is too
+    /// short for the members, or if there is no such member.
     #[must_use]
     pub fn new(memory: SharedMemory, members: usize, me: usize) -> Option<Self> {
         let fits = memory.len() >= Self::bytes_for(members)? && me < members;
@@ -154,7 +155,7 @@ impl Board {
         })
     }
 
-    /// How many members.
+    /// Number of members.
     #[inline]
     #[must_use]
     pub fn members(&self) -> usize {
@@ -182,7 +183,7 @@ impl Board {
         payloads::most(self.lines.payload, payloads::MIDDLE)
     }
 
-    /// Whether this member may begin the next epoch, with `length` bytes of data: nobody reads any more what it would
+    /// Whether this member may begin the next epoch, with `length` bytes of data: no member still reads what it would
     /// overwrite.
     #[inline]
     pub fn has_room(&mut self, length: usize) -> bool {
@@ -190,14 +191,14 @@ impl Board {
         self.arrivals.has_room(&self.lines, rows)
     }
 
-    /// Whether it is not for this member that there is no room.
+    /// Whether the missing room is not due to this member.
     #[must_use]
     pub fn leaves_room(&self, member: usize, length: usize) -> bool {
         let rows = self.rows(length);
         self.arrivals.leaves_room(&self.lines, rows, member)
     }
 
-    /// Rows that so many bytes of data in the next epoch have.
+    /// Number of rows for this many bytes of data in the next epoch.
     #[inline]
     fn rows(&self, length: usize) -> usize {
         if length <= INLINE {
@@ -207,34 +208,34 @@ impl Board {
         }
     }
 
-    /// This member waits for room: whoever is the last to arrive at an epoch asks for that, and wakes it.
+    /// This member waits for room: the last member to arrive at an epoch looks for this wish, and wakes it.
     #[cold]
     pub fn wish_room(&self) {
         self.lines.half(ROOM_WANTED).store(1, Ordering::SeqCst);
     }
 
-    /// Whether somebody has waited for room since that was last taken.
+    /// Whether any member has waited for room since the wish was last taken.
     #[inline]
     #[must_use]
     pub fn is_room_wished(&self) -> bool {
         self.lines.half(ROOM_WANTED).load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the wish for room, to wake who has it; false if another does.
+    /// Takes the wish for room, to wake its member; false if another member takes it.
     #[must_use]
     pub fn take_room_wish(&self) -> bool {
         self.lines.half(ROOM_WANTED).swap(0, Ordering::AcqRel) != 0
     }
 
-    /// This member does not come to the board for the collective of this number, and is about to sleep over it.
+    /// This member does not use the board for the collective of this number, and is about to sleep in it.
     #[cold]
     pub fn stand_aside(&self, number: u32) {
         let aside = self.lines.half(ASIDE);
         aside.store(number.wrapping_add(1), Ordering::SeqCst);
     }
 
-    /// Whether somebody sleeps, or has slept, over the collective of this number away from the board. No member should,
-    /// if another comes to the board with it.
+    /// Whether any member sleeps, or has slept, away from the board in the collective of this number. None should, if
+    /// another uses the board for it.
     #[inline]
     #[must_use]
     pub fn is_anybody_aside(&self, number: u32) -> bool {
@@ -259,8 +260,8 @@ impl Board {
         }
     }
 
-    /// Arrives at the next epoch, for which there is room, with what was written: it is there for all others now. Who must
-    /// know whether it is the last [fences](Self::fence) before it looks.
+    /// Arrives at the next epoch, for which there is room, with the data written: all others can read them now. A member
+    /// that must know whether it is the last [fences](Self::fence) before it looks.
     #[inline]
     pub fn arrive(&mut self, note: Note) {
         self.write_note(note);
@@ -277,8 +278,8 @@ impl Board {
         rest.store(note.rest(), Ordering::Relaxed);
     }
 
-    /// Arrives at the next epoch, without data, if this is a board of two, and the other one has arrived there with the same
-    /// note: all are there then. False, without effect, otherwise.
+    /// Arrives at the next epoch, without data, if this is a board of two, and the other member has arrived there with
+    /// the same note: then both have arrived. Otherwise false, without effect.
     #[inline(always)]
     #[must_use]
     pub fn meet(&mut self, note: Note) -> bool {
@@ -303,7 +304,7 @@ impl Board {
         true
     }
 
-    /// After arriving: of those who do this at least one finds by its next look that all have arrived.
+    /// After arriving: of the members that call this, at least one finds by its next look that all have arrived.
     #[inline]
     pub fn fence(&self) {
         self.arrivals.fence();
@@ -322,20 +323,20 @@ impl Board {
         self.arrivals.have_all(&self.lines)
     }
 
-    /// How many members, from the first on, have arrived at this epoch.
+    /// Number of members, from the first on, that have arrived at this epoch.
     #[inline]
     pub fn have_from_first(&mut self) -> usize {
         self.arrivals.have_from_first(&self.lines)
     }
 
-    /// What a member says of this epoch, at which it has arrived.
+    /// What a member has published about this epoch, at which it has arrived.
     #[inline]
     #[must_use]
     pub fn note_of(&self, member: usize) -> Note {
         self.note_in(arrivals::row(self.arrivals.epoch()), member)
     }
 
-    /// What a member has said of the epoch before, unless it has gone so far on that this is gone.
+    /// What a member has published about the epoch before, unless it is so far ahead that this is overwritten.
     #[must_use]
     pub fn note_before(&self, member: usize) -> Option<Note> {
         let before = self.arrivals.epoch().checked_sub(1)?;
@@ -357,7 +358,7 @@ impl Board {
         }
     }
 
-    /// A member that has arrived at the epoch after this member's, and what it says of that.
+    /// A member that has arrived at the epoch after this member's, and what it published about that.
     #[must_use]
     pub fn ahead(&self) -> Option<(usize, Note)> {
         let next = self.arrivals.epoch() + 1;
@@ -391,13 +392,13 @@ impl Board {
         self.lines.memory.bytes(place, part)
     }
 
-    /// This member uses the board no more. True if it is the last to say so.
+    /// This member stops using the board. True if it is the last.
     pub fn leave(self) -> bool {
         // AcqRel: whoever gives the memory back has all uses of it behind him.
         self.lines.half(LEFT).fetch_add(1, Ordering::AcqRel) as usize + 1 >= self.members()
     }
 
-    /// The memory, for who allocated it, to ask [`have_left`](Self::have_left) later.
+    /// The memory, for the member that allocated it, to call [`have_left`](Self::have_left) later.
     #[must_use]
     pub fn memory(&self) -> &SharedMemory {
         &self.lines.memory

@@ -1,4 +1,4 @@
-//! Boxed fabric: a fabric too, so that what wraps one can wrap any.
+//! Boxed fabric: implements the contract, so that a wrapper can wrap any fabric.
 
 use crate::{Fabric, forward_fabric};
 

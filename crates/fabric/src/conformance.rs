@@ -1,4 +1,4 @@
-//! Tests that every fabric passes: one function per property, generic over what makes the endpoints.
+//! Conformance suite: tests that every fabric passes; one function per property, generic over the maker of the endpoints.
 //!
 //! ```text
 //!   conformance!(shm, |n| boxed(group(n)));      one #[test] per property, in a module `shm`
@@ -8,16 +8,15 @@
 //!         ── run(n, body) ──► Player    properties of sleeping: one thread for each rank
 //! ```
 //!
-//! A fabric gives a [`Stage`]; a closure from a number to that many endpoints is one. Endpoints must
-//! put up with being driven in turn by one thread. A fabric whose ranks may not run freely beside each
-//! other (a simulation) also answers [`Stage::run`] itself.
+//! A fabric provides a [`Stage`]; a closure from a number to that many endpoints is one. Endpoints must accept being
+//! driven in turn by one thread. A fabric whose ranks may not run freely beside each other (a simulation) also implements
+//! [`Stage::run`] itself.
 //!
-//! A property that does not come to pass fails after [`PATIENCE`]; it does not hang.
+//! A property that does not become true fails after [`PATIENCE`]; it does not hang.
 //!
-//! What the properties take for granted beyond the words of the contract, because the layer above
-//! relies on it: a sender that was refused and sleeps is woken when there is room again, and so is a
-//! sleeper whose transfer ends. What was taken from a sender arrives also when the sender has left
-//! (dropped its endpoint) since.
+//! Beyond the words of the contract the properties assume what the layer above relies on: a sender that was refused and
+//! sleeps is woken when there is room again, and so is a sleeper whose transfer ends. Data taken from a sender arrive
+//! even if the sender has left (dropped its endpoint) since.
 
 pub mod bells;
 pub mod channels;
@@ -42,13 +41,13 @@ pub use memory::Memory;
 pub use player::Player;
 pub use scene::{Scene, TransferKind};
 
-/// How long a property waits, in real time and in the time of the fabric, for what must come.
+/// How long a property waits, in real time and in the time of the fabric, for an event.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What one rank does: given its endpoint.
+/// The actions of one rank, which is given its endpoint.
 pub type RankBody<'a> = &'a (dyn Fn(Box<dyn Fabric>) + Sync);
 
-/// Where a fabric is tried.
+/// The environment in which a fabric is tested.
 pub trait Stage: Sync {
     /// A fresh fabric of `count` members, in order, to be driven in turn by one thread.
     fn endpoints(&self, count: usize) -> Vec<Box<dyn Fabric>>;
@@ -64,14 +63,14 @@ pub trait Stage: Sync {
         true
     }
 
-    /// Ends the member `rank` as its death would, from the thread that plays it; where the stage shows no deaths,
-    /// it leaves.
+    /// Ends the member `rank` as its death would, from the thread that plays it; if the stage cannot simulate deaths, the
+    /// member leaves.
     fn end(&self, rank: usize, endpoint: Box<dyn Fabric>) {
         let _ = rank;
         drop(endpoint);
     }
 
-    /// Whether the others are told that a member is lost which was [ended](Self::end).
+    /// Whether the others are told that a member which was [ended](Self::end) is lost.
     fn shows_deaths(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
-//! Deaf: a sink that hears nothing.
+//! Deaf: a sink that ignores everything.
 
 use crate::{Head, Operation, Peer, Result, SharedBytes, Sink, SyncKey};
 
-/// Whoever polls a fabric with it moves things along, and drops what comes: an endpoint that leaves.
+/// Polling a fabric with it makes progress, and drops what arrives: for an endpoint that leaves.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Deaf;
 

@@ -5,9 +5,9 @@
 //!   poll                       ── random draw ──► 0, without having polled            (what has come is handed out later)
 //! ```
 //!
-//! Both keep the promises that sleepers rely on. After a refusal the next poll that is not skipped says that
-//! something moved. After either, the next wait returns at once, and whoever sleeps already is rung.
-//! So a layer that hangs on a [`FaultInjector`] would hang on a sound fabric some day.
+//! Both keep the promises that sleepers rely on. After a refusal the next poll that is not skipped reports that something
+//! moved. After either, the next wait returns at once, and a thread that sleeps already is rung. So a layer that hangs on
+//! a [`FaultInjector`] can hang on a correct fabric, too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::{
     Token, forward_bell, forward_fabric,
 };
 
-/// How often what fails.
+/// Which faults happen, and how often.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPlan {
-    /// Decides when. Each rank has random draws of its own.
+    /// Seed of the faults. Each rank has random draws of its own.
     pub seed: u64,
-    /// Of a thousand posts, so many are refused.
+    /// Posts refused, of a thousand.
     pub refuse: u32,
-    /// Of a thousand polls, so many are skipped.
+    /// Polls skipped, of a thousand.
     pub skip: u32,
 }
 
@@ -42,7 +42,7 @@ impl FaultPlan {
     }
 }
 
-/// A fabric that fails as a [`FaultPlan`] says.
+/// A fabric with faults by a [`FaultPlan`].
 pub struct FaultInjector<F> {
     inner: F,
     plan: FaultPlan,

@@ -1,10 +1,10 @@
-//! Forwarding for wrappers: methods of [`Fabric`](crate::Fabric) and [`Bell`](crate::Bell) that a wrapper leaves to
-//! what it wraps, by name.
+//! Forwarding for wrappers: methods of [`Fabric`](crate::Fabric) and [`Bell`](crate::Bell) that a wrapper forwards to the
+//! value that it wraps, by name.
 //!
 //! Neither trait has a default method. So a wrapper either writes a method or names it here: one that is forgotten, or
 //! that the trait gains later, does not compile, nor does one that is named twice.
 
-/// Methods of [`Fabric`](crate::Fabric) that are the same at another fabric. To be used within an `impl Fabric`.
+/// Methods of [`Fabric`](crate::Fabric) that are forwarded to another fabric. For use within an `impl Fabric`.
 ///
 /// ```
 /// use weft_fabric::{Fabric, Head, Peer, Posted, Result, forward_fabric};
@@ -277,8 +277,8 @@ macro_rules! forward_fabric {
     };
 }
 
-/// Methods of [`Bell`](crate::Bell) that are the same at another bell. To be used within an `impl Bell`, as
-/// [`forward_fabric`] is within an `impl Fabric`.
+/// Methods of [`Bell`](crate::Bell) that are forwarded to another bell. For use within an `impl Bell`, like
+/// [`forward_fabric`] within an `impl Fabric`.
 #[macro_export]
 macro_rules! forward_bell {
     ($this:ident => $to:expr; prepare) => {

@@ -1,5 +1,5 @@
-//! Grant table: what one rank permits, by tokens that carry a generation; for fabrics that keep their grants in
-//! memory of their own.
+//! Grant table: the grants of one rank, by tokens that carry a generation; for fabrics that keep their grants in memory
+//! of their own.
 //!
 //! ```text
 //!   token = generation << 32 | slot + 1        the highest bit is 0
@@ -9,10 +9,10 @@
 //! ```
 //!
 //! Invariant: a slot is in the free list exactly while it is empty and not retired, and its generation grows with each
-//! removal. So a token that was removed finds nothing for ever, also when its slot holds another grant.
+//! removal. So a removed token never finds anything, even when its slot holds another grant.
 //!
 //! The table is generic over what a fabric keeps with a grant: a [`Grant`] alone, or one with a claim or a gate beside
-//! it. What a transfer may touch by a grant is decided in one place, [`Grant::window`].
+//! it. One function, [`Grant::window`], decides what a transfer may access by a grant.
 
 use crate::{FabricError, Peer, Region, Rights, Token, Uses};
 
@@ -25,7 +25,7 @@ struct Slot<G> {
     grant: Option<G>,
 }
 
-/// Grants by token. Takes no lock and knows no time: whoever owns it decides who may use it when.
+/// Grants by token. It takes no lock and has no clock: its owner decides who may use it when.
 #[derive(Debug)]
 pub struct GrantTable<G> {
     slots: Vec<Slot<G>>,
@@ -88,13 +88,13 @@ impl<G> GrantTable<G> {
         slot.grant.as_ref().filter(|_| named)
     }
 
-    /// The live grant of this name, for whoever notes in it that it is in use.
+    /// The live grant of this name, to note in it that it is in use.
     #[inline]
     pub fn get_mut(&mut self, token: Token) -> Option<&mut G> {
         self.slot(token)?.grant.as_mut()
     }
 
-    /// Ends a grant and answers it; `None` if the token names no live one.
+    /// Ends a grant and returns it; `None` if the token names no live one.
     #[inline]
     pub fn remove(&mut self, token: Token) -> Option<G> {
         let slot = self.slot(token)?;
@@ -106,12 +106,12 @@ impl<G> GrantTable<G> {
         Some(grant)
     }
 
-    /// Ends all grants and answers them.
+    /// Ends all grants and returns them.
     pub fn remove_all(&mut self) -> Vec<G> {
         self.remove_if(|_| true)
     }
 
-    /// Ends those grants of which this is true, and answers them.
+    /// Ends and returns the grants for which the condition is true.
     pub fn remove_if(&mut self, mut ends: impl FnMut(&G) -> bool) -> Vec<G> {
         let mut ended = Vec::new();
         for (index, slot) in (0..).zip(&mut self.slots) {
@@ -128,7 +128,7 @@ impl<G> GrantTable<G> {
     }
 }
 
-/// What a transfer does with the memory of the grant.
+/// Direction of a transfer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     /// The caller reads it: [`Fabric::get`](crate::Fabric::get).
@@ -137,12 +137,12 @@ pub enum Access {
     Write,
 }
 
-/// What a transfer asks of the owner of a grant.
+/// Request of a transfer to the owner of a grant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TransferRequest {
-    /// Who asks.
+    /// The peer that asks.
     pub caller: Peer,
-    /// By which grant.
+    /// The token of the grant.
     pub token: Token,
     /// First byte asked for, from the start of the grant.
     pub offset: u64,
@@ -152,7 +152,7 @@ pub struct TransferRequest {
     pub access: Access,
 }
 
-/// Why a transfer may not take place.
+/// Reason why a transfer may not take place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The token names no live grant for the caller.
@@ -176,7 +176,7 @@ impl Refusal {
     }
 }
 
-/// One permission, as its owner gave it: these bytes, to this peer or anybody, for reading or writing, once or often.
+/// One permission of an owner: these bytes, to this peer or any peer, for reading or writing, once or many times.
 #[derive(Clone, Copy, Debug)]
 pub struct Grant {
     region: Region,
@@ -186,7 +186,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The permission that [`Fabric::grant`](crate::Fabric::grant) is asked for.
+    /// The grant that [`Fabric::grant`](crate::Fabric::grant) is asked for.
     #[inline]
     #[must_use]
     pub fn new(region: Region, to: Option<Peer>, rights: Rights, uses: Uses) -> Self {
@@ -205,11 +205,11 @@ impl Grant {
         self.uses == Uses::Once
     }
 
-    /// The bytes that a transfer may touch. Says nothing of whether a grant for one use is used up.
+    /// The bytes that a transfer may access. Does not check whether a grant for one use is used up.
     ///
     /// # Errors
-    /// [`Refusal::NotGranted`] if the caller is another than the grant is for, [`Refusal::OutsideGrant`] if the span lies
-    /// outside of the granted region or the right is missing.
+    /// [`Refusal::NotGranted`] if the grant is for another peer, [`Refusal::OutsideGrant`] if the span lies outside of
+    /// the granted region or the right is missing.
     #[inline]
     pub fn window(&self, request: &TransferRequest) -> Result<Region, Refusal> {
         if self.to.is_some_and(|peer| peer != request.caller) {
@@ -226,7 +226,7 @@ impl Grant {
             .ok_or(Refusal::OutsideGrant)
     }
 
-    /// The whole region, if `peer` alone may read it and once: what may be sent to it before it asks.
+    /// The whole region, if only `peer` may read it, and once: then it may be sent before the peer asks.
     #[inline]
     #[must_use]
     pub fn offerable_to(&self, peer: Peer) -> Option<Region> {

@@ -1,29 +1,29 @@
-//! Fabric contract: what every way of reaching a peer offers, and nothing more.
+//! Fabric contract: what every means of communication with a peer offers, and nothing more.
 //!
 //! ```text
 //!            mailbox: try_send ──► poll → Sink::message      small, in order per sender, credits
 //!   peer ──  portal:  grant ─ token ─► get / put → Sink::transfer_completed   bulk, only where its owner granted
 //!            sync:    signal ──► signals(from, key)           counted, never lost, no data
 //!            memory:  allocate_shared ─ key ─► attach_shared   loads, stores, atomics, between members of one host
-//!                     is_asleep · wake · is_any_beside         for who waits for what is stored there
-//!            bell:    prepare · look again · wait             sleep until any of them has news
+//!                     is_asleep · wake · is_any_beside         for waiting on what is stored there
+//!            bell:    prepare · look again · wait             sleep until any of them has something
 //! ```
 //!
-//! A [`Fabric`] value is one rank's endpoint. It is used by one thread at a time (`&mut self`): who
-//! stands above decides how threads share it. Only the [`Bell`] is shared, because a thread must be
+//! A [`Fabric`] value is one rank's endpoint. It is used by one thread at a time (`&mut self`): the
+//! layer above decides how threads share it. Only the [`Bell`] is shared, because a thread must be
 //! able to sleep without holding the endpoint.
 //!
 //! # What every fabric guarantees
 //!
-//! * Messages of one sender to one receiver arrive in the order sent, once each. Nothing is said about
+//! * Messages of one sender to one receiver arrive in the order sent, once each. There is no order between
 //!   two senders.
 //! * A send that answers [`Posted::Retry`] had no effect. Nothing else may be assumed of it.
-//! * A portal moves bytes only into or out of a region while a grant of its owner covers it.
-//! * Signals are counted per (sender, key) and kept, whether or not anybody asked for that key yet. A
+//! * A portal moves bytes into or out of a region only while a grant of its owner covers it.
+//! * Signals are counted per (sender, key) and kept, whether or not that key was asked for yet. A
 //!   signal does not overtake messages sent before it by the same sender.
 //! * What arrives from a peer is not trusted: lengths are bounded before use, bytes are read once.
-//! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor. [`Fabric::revoke`] waits for
-//!   members that are in the middle of a transfer by that grant, which they carry out themselves.
+//! * No call blocks; the only place to sleep is [`Bell::wait`], on a futex or descriptor. The exception is
+//!   [`Fabric::revoke`], which waits for members in the middle of a transfer by that grant, if they carry it out themselves.
 //!
 //! The [`mod@conformance`] suite checks each of these lines on every fabric.
 
@@ -64,8 +64,8 @@ pub use weft_sys::SharedMemory;
 pub use weft_sys::slots::{SlotWriter, Written};
 pub use weft_sys::span::{Region, SharedBytes};
 
-/// A member of the fabric: `0..peers()`. For a job, the rank in `MPI_COMM_WORLD` of those that it started with; the
-/// numbers above are those of processes that were started later, one after the other.
+/// A member of the fabric: `0..peers()`. In a job, the processes that it started with have their rank in `MPI_COMM_WORLD`;
+/// the numbers above belong to processes that were started later, one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Peer(pub u32);
 
@@ -83,13 +83,13 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Bytes of the fixed part of each message: the envelope of whoever stands above.
+/// Bytes of the fixed part of each message: the envelope of the layer above.
 pub const HEAD: usize = 32;
 
 /// The fixed part of a message. Its meaning belongs to the layer above.
 pub type Head = [u8; HEAD];
 
-/// What became of a request to the fabric. Back-pressure is not an error.
+/// Outcome of a request to the fabric. Back-pressure is not an error.
 #[must_use = "a Retry that nobody posts again is a lost message"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Posted {
@@ -102,36 +102,36 @@ pub enum Posted {
     Retry,
 }
 
-/// Answer of a look for one message of one peer: [`Fabric::take_next`].
+/// Answer of [`Fabric::take_next`], which looks for one message of one peer.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// It was there, and is taken.
+    /// The message had arrived, and is taken.
     Taken,
-    /// Nothing of that peer is there.
+    /// Nothing of that peer has arrived.
     Nothing,
-    /// Something else may be there, or this cannot be told so.
+    /// Something else may have arrived, or the fabric cannot tell.
     Other,
 }
 
-/// Why the fabric cannot do what was asked, now or later.
+/// Reason why the fabric cannot do what was asked, now or later.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum FabricError {
     /// The peer is dead or out of reach.
     PeerLost {
-        /// Who.
+        /// The lost peer.
         peer: Peer,
-        /// What was seen, as a sentence.
+        /// What was observed, as a sentence.
         reason: String,
     },
     /// The token names no live grant of that peer for the caller: never granted, used up or revoked.
     NotGranted {
-        /// Whose memory was asked for.
+        /// The owner of the memory.
         peer: Peer,
     },
     /// The span asked for lies outside of the granted region, or the right was not granted.
     OutsideGrant {
-        /// Whose memory was asked for.
+        /// The owner of the memory.
         peer: Peer,
         /// First byte asked for, from the start of the grant.
         offset: u64,
@@ -147,29 +147,29 @@ pub enum FabricError {
     },
     /// There is no such peer.
     NoSuchPeer {
-        /// Who was named.
+        /// The number that was given.
         peer: Peer,
-        /// How many there are.
+        /// How many peers there are.
         peers: u32,
     },
     /// The peer has no memory in common with this process.
     NotShared {
-        /// Who.
+        /// The peer.
         peer: Peer,
     },
-    /// The key names no block of that peer: never allocated, given back, or another's.
+    /// The key names no block of that peer: never allocated, released, or another peer's.
     NotAllocated {
-        /// Whose block was asked for.
+        /// The owner of the block.
         peer: Peer,
     },
-    /// There is no memory for what was asked for.
+    /// There is no memory for the request.
     NoMemory {
-        /// What was asked for, what is in the way, and a remedy.
+        /// The request, what prevents it, and a remedy.
         what: String,
     },
     /// The operating system refused.
     System {
-        /// What was tried and what it answered.
+        /// What was tried and what the system answered.
         what: String,
     },
 }
@@ -225,7 +225,7 @@ pub type Result<T> = std::result::Result<T, FabricError>;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Operation(pub u64);
 
-/// What a granted region may be used for.
+/// Accesses that a grant permits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rights {
     /// The peer may read it ([`Fabric::get`]).
@@ -237,13 +237,13 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// Whether reading is among them.
+    /// Whether the peer may read.
     #[must_use]
     pub fn reads(self) -> bool {
         matches!(self, Self::Read | Self::ReadWrite)
     }
 
-    /// Whether writing is among them.
+    /// Whether the peer may write.
     #[must_use]
     pub fn writes(self) -> bool {
         matches!(self, Self::Write | Self::ReadWrite)
@@ -255,14 +255,14 @@ impl Rights {
 pub enum Uses {
     /// One transfer; the grant ends with it (the portal of the source; rendezvous of MPI).
     Once,
-    /// Any number until it is revoked (a window).
+    /// Any number of transfers until it is revoked (a window).
     Many,
 }
 
-/// The name of a grant, to be carried to the peer in a message. Carries a generation, so that a
-/// stale one is refused instead of reaching into memory that means something else by now; the name of a grant that
-/// has ended is not given again. The fabrics of one host leave the highest bit 0, by which whoever makes one fabric
-/// of several tells their tokens from those of the network.
+/// The name of a grant, to be carried to the peer in a message. It contains a generation, so that a
+/// stale token is refused instead of accessing memory that is used for something else by now; the name of an ended grant
+/// is not reused. The fabrics of one host leave the highest bit 0, so that a fabric made
+/// of several can tell their tokens from those of the network.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Token(pub u64);
 
@@ -270,29 +270,29 @@ pub struct Token(pub u64);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SyncKey(pub u64);
 
-/// What fits.
+/// Sizes by which a caller chooses between messages and portals.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Largest data part of one message, in bytes (at least 4096).
     pub data: usize,
-    /// Up to so many bytes messages are the quicker way, and a portal is beyond.
+    /// Messages are faster up to this size in bytes; beyond it, a portal is.
     pub bulk: usize,
 }
 
 /// How busy the host is, as far as the job knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Members of the job on this host that are awake (running or wanting to run), the caller included.
+    /// Members of the job on this host that are awake (running or runnable), the caller included.
     pub awake: u32,
     /// Cores that they may use.
     pub cores: u32,
 }
 
-/// Data that leave as one message or several, wherever they lie.
+/// Data that are sent as one message or several, wherever they lie.
 pub trait Source {
-    /// How many bytes there are, also if a message carries but a part of them.
+    /// Number of bytes in all, even if a message carries only a part of them.
     fn bytes(&self) -> usize;
-    /// Sets all of `into`, which begins at this position of the data.
+    /// Fills `into` with the data from this position on.
     fn read(&mut self, position: usize, into: &mut [u8]);
 }
 
@@ -303,12 +303,12 @@ pub trait Sink {
     fn message(&mut self, from: Peer, head: &Head, data: SharedBytes<'_>);
     /// A transfer that had answered [`Posted::Pending`] has ended.
     fn transfer_completed(&mut self, operation: Operation, result: Result<()>);
-    /// A peer has died or is out of reach. Said once; nothing of it arrives after.
+    /// A peer has died or is out of reach. Called once; nothing from it arrives afterwards.
     fn lost(&mut self, peer: Peer, reason: &str);
     /// Signals have arrived (they are counted already).
     fn signalled(&mut self, from: Peer, key: SyncKey);
-    /// Another process has the number of this peer from now on: what was known of the one before, also that it is lost,
-    /// does not hold. Said before anything of the new one arrives, and only by fabrics that give numbers again.
+    /// Another process has the number of this peer from now on: what was known of its predecessor, including its loss, no longer
+    /// applies. Called before anything of the new process arrives, and only by fabrics that reuse numbers.
     fn succeeded(&mut self, peer: Peer) {
         let _ = peer;
     }
@@ -316,17 +316,17 @@ pub trait Sink {
 
 /// One rank's endpoint. See the [module page](self) for what is guaranteed.
 pub trait Fabric: Send {
-    /// Who this endpoint is.
+    /// The number of this member.
     fn me(&self) -> Peer;
     /// How many members there can be, this one included. Some may not have been started yet.
     fn peers(&self) -> u32;
-    /// What fits.
+    /// Sizes of messages, and when a portal is faster.
     fn limits(&self) -> Limits;
-    /// Where to sleep.
+    /// The bell on which to sleep.
     fn bell(&self) -> Arc<dyn Bell>;
     /// Time since some fixed moment: real, or virtual under simulation.
     fn now(&self) -> Duration;
-    /// Name of the mechanism to this peer, for people ("shm", "shm without cross-memory attach").
+    /// Name of the mechanism to this peer, for display ("shm", "shm without cross-memory attach").
     fn route(&self, peer: Peer) -> &'static str;
 
     /// Mailbox: sends `head` and `data` as one message. Never [`Posted::Pending`]: the bytes are
@@ -336,14 +336,14 @@ pub trait Fabric: Send {
     /// [`FabricError::TooLong`], [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
     fn try_send(&mut self, to: Peer, head: &Head, data: &[u8]) -> Result<Posted>;
 
-    /// Mailbox: the same for who has another way if the message cannot leave at once: true if it has left. False, without
-    /// effect, for whatever reason; [`try_send`](Self::try_send) tells which.
+    /// Mailbox: sends like [`try_send`](Self::try_send), but answers only whether the message was sent. False, without
+    /// effect, for any reason; [`try_send`](Self::try_send) tells which.
     fn inject(&mut self, to: Peer, head: &Head, data: &[u8]) -> bool;
 
-    /// Mailbox: as [`try_send`](Self::try_send), of a part of some data, which the fabric asks for piece by piece and in order: so
-    /// what has gaps is packed as it leaves. All of the part is asked for if the message leaves, and nothing otherwise.
+    /// Mailbox: sends like [`try_send`](Self::try_send), but reads a part of the data of `source`, piece by piece and in order, so
+    /// that data with gaps are packed as they leave. The source is read only if the message is sent, and then all of the part.
     ///
-    /// `None`, without effect: this fabric takes what is packed only.
+    /// `None`, without effect: this fabric takes only packed data.
     fn try_send_part(
         &mut self,
         to: Peer,
@@ -355,40 +355,40 @@ pub trait Fabric: Send {
         None
     }
 
-    /// Mailbox: the sender's ends of lanes, by peer, for who has this endpoint: a short message that he
-    /// [writes](SlotWriter::write) there himself is as if it were [injected](Self::inject), without a call through this
-    /// trait. There may be fewer than peers; one that is closed refuses everything, and may be open later. They stay the same.
+    /// Mailbox: the sender's ends of lanes, by peer, for the caller that holds this endpoint: [writing](SlotWriter::write) a
+    /// short message there has the effect of [`inject`](Self::inject), without a call through this
+    /// trait. There may be fewer than peers; a closed one refuses everything, and may be open later. They stay the same.
     ///
-    /// A wrapper that answers with those of what it wraps sees nothing of what is written there. So there are none unless
-    /// a fabric says so. Whether the peer sleeps is asked of an open one as of [`is_asleep`](Self::is_asleep).
+    /// A wrapper that returns the writers of the fabric that it wraps does not see these messages. So there are none unless
+    /// a fabric overrides this. An open writer tells whether the peer sleeps, as [`is_asleep`](Self::is_asleep) does.
     fn writers(&self) -> Arc<[SlotWriter]> {
         Arc::default()
     }
 
-    /// Mailbox: a message was written to the lane of this peer, and is [still to be announced](Written::Unannounced).
+    /// Mailbox: announces a message that was written to the lane of this peer ([`Written::Unannounced`]).
     fn announce(&mut self, to: Peer) {
         let _ = to;
     }
 
-    /// Mailbox: takes the next message of a peer if it is exactly this one: with this `head`, and as many bytes of data as
-    /// `into` has, which go there. The mirror of [`inject`](Self::inject): anything else than [`Next::Taken`] is without
-    /// effect, and what is there is handed out by [`poll`](Self::poll).
+    /// Mailbox: takes the next message of a peer if it has exactly this `head`, and as many bytes of data as
+    /// `into`, to which they are copied. The mirror of [`inject`](Self::inject): any answer but [`Next::Taken`] means no
+    /// effect, and [`poll`](Self::poll) hands out what has arrived.
     ///
     /// Other peers are not looked at, so after some messages in a row the answer is [`Next::Other`] until the next `poll`. A
-    /// fabric may answer that always.
+    /// fabric may always answer that.
     fn take_next(&mut self, from: Peer, head: &Head, into: &Region) -> Next;
 
     /// Looks once at everything that may have arrived and hands at most about `budget` items to the
     /// sink, serving senders in turn. Also moves the fabric's own work along. Returns how many items
-    /// were handed out or moved; 0 means that nothing was there.
+    /// were handed out or moved; 0 means that there was nothing.
     fn poll(&mut self, sink: &mut dyn Sink, budget: usize) -> usize;
 
-    /// Portal: permits `to` (or anybody) to read or write `region`. The region must stay valid until
-    /// the grant is used up or revoked, or the endpoint dropped; whoever made the [`Region`] promised that.
+    /// Portal: permits `to` (or all peers) to read or write `region`. The region must stay valid until
+    /// the grant is used up or revoked, or the endpoint dropped; the maker of the [`Region`] has promised that.
     ///
-    /// As many grants live at a time as memory holds: a fabric with a table that is full finds another way for those
-    /// beyond. A grant is not refused for a while as a message is, because the room for it would depend on what the
-    /// receivers of others do: a message to one peer would wait for another that has no reason to act.
+    /// The number of live grants is bounded only by memory: a fabric whose table is full uses another method for further
+    /// ones. A grant is never refused temporarily as a message is, because the room for it would depend on the
+    /// receivers of other grants: a message to one peer would wait for another that has no reason to act.
     ///
     /// # Errors
     /// [`FabricError::PeerLost`]; [`FabricError::System`] when more live than a token can name (at least 2²⁴).
@@ -401,16 +401,16 @@ pub trait Fabric: Send {
     ) -> Result<Token>;
 
     /// Portal: the next message to `to` names this grant, which `to` alone may read, once. So the fabric may
-    /// begin to move its bytes before they are asked for. Only a hint: what is said of grants stays true,
-    /// but that a grant may be live for a moment longer than the transfer.
+    /// begin to move its bytes before they are asked for. Only a hint: the rules of grants still hold,
+    /// except that a grant may stay live for a moment longer than the transfer.
     fn offer(&mut self, to: Peer, token: Token);
 
     /// Ends a grant. True if it was live: not used up, nor being used up.
     ///
-    /// After return nobody writes into its region, and what is read from it is not delivered: a [`get`](Self::get) that
-    /// had not read all bytes by then ends in [`FabricError::NotGranted`]. So this waits for members that are in the
-    /// middle of a transfer which they carry out themselves, also when others have died, but not for those that have.
-    /// A reader may be given up after a time that the fabric states; a writer is waited for as long as it lives.
+    /// After return no peer writes into its region, and bytes read from it are not delivered: a [`get`](Self::get) that
+    /// had not read all bytes by then ends in [`FabricError::NotGranted`]. So this waits for members in the
+    /// middle of a transfer that they carry out themselves, even when other members have died, but not for dead members.
+    /// The wait for a reader may end after a time that the fabric states; a writer is waited for as long as it lives.
     fn revoke(&mut self, token: Token) -> bool;
 
     /// Portal: reads `into.len()` bytes from `offset` of the grant `token` of `from`.
@@ -446,28 +446,28 @@ pub trait Fabric: Send {
     /// [`FabricError::NoSuchPeer`], [`FabricError::PeerLost`].
     fn signal(&mut self, to: Peer, key: SyncKey) -> Result<Posted>;
 
-    /// Sync: signals of `from` under `key` that [`Self::poll`] has seen and nobody has taken yet.
+    /// Sync: signals of `from` under `key` that [`Self::poll`] has seen and that are not taken yet.
     fn signals(&self, from: Peer, key: SyncKey) -> u64;
 
-    /// Sync: takes `count` of them; false, and nothing taken, if there are not as many.
+    /// Sync: takes `count` of these signals; false, and nothing taken, if there are fewer.
     fn take_signals(&mut self, from: Peer, key: SyncKey, count: u64) -> bool;
 
     /// Forgets a key: signals not taken are dropped. For the end of a communicator.
     fn forget(&mut self, key: SyncKey);
 
-    /// Memory: whether blocks of this peer can be attached, and those of this member by it. The answer is the same for
+    /// Memory: whether this member can attach blocks of this peer, and the peer those of this member. The answer is the same for
     /// as long as the endpoint lives, whether or not the peer does.
     fn shares_memory(&self, peer: Peer) -> bool;
 
-    /// Memory: allocates a block of `length` zero bytes (0 is fine too), aligned to a page, which peers on this host can
+    /// Memory: allocates a block of `length` zero bytes (0 is allowed), aligned to a page, which peers on this host can
     /// attach by its key. It belongs to this endpoint until it is [released](Self::release_shared), or the endpoint
-    /// dropped. Its memory is taken now: touching it later does not fail. See [`shared`].
+    /// dropped. Its memory is reserved now: touching it later does not fail. See [`shared`].
     ///
     /// # Errors
     /// [`FabricError::NoMemory`]; [`FabricError::NotShared`] (with this peer) if the fabric shares no memory.
     fn allocate_shared(&mut self, length: usize) -> Result<SharedBlock>;
 
-    /// Memory: gives a block back. True if the key named one of this endpoint. Whoever has attached it must not use it
+    /// Memory: releases a block. True if the key named one of this endpoint. Peers that have attached it must not use it
     /// any more.
     fn release_shared(&mut self, key: SharedKey) -> bool;
 
@@ -479,68 +479,68 @@ pub trait Fabric: Send {
     /// [`FabricError::NoSuchPeer`].
     fn attach_shared(&mut self, peer: Peer, key: SharedKey, length: usize) -> Result<SharedMemory>;
 
-    /// Memory: whether somebody of `peer` sleeps on its bell, or is about to, for whoever has stored what the peer may wait
-    /// for. Of a peer that is not asleep by this is true: it looks again before it sleeps, and sees all that was stored
-    /// before this was asked; and what it had stored before it announced to sleep is seen by looks after this, if it is
-    /// asleep. May say so of one that is awake.
+    /// Memory: whether a thread of `peer` sleeps on its bell, or is about to; for a caller that has stored what the peer may wait
+    /// for. If the answer is no, the peer looks again before it sleeps, and sees everything stored
+    /// before this call. If it is yes, looks after this call see everything that the peer stored before it announced its
+    /// sleep. The answer may be yes for a peer that is awake.
     fn is_asleep(&mut self, peer: Peer) -> bool;
 
-    /// Memory: wakes `peer` if it is asleep: what it waits for may be stored. For whoever has executed a full fence since
-    /// it stored that, or has asked whether the peer [is asleep](Self::is_asleep). Costs next to nothing if it is awake. Who
-    /// is no peer, or shares no memory, is not woken.
+    /// Memory: wakes `peer` if it is asleep, since what it waits for may be stored. The caller must have executed a full fence
+    /// after the store, or have asked whether the peer [is asleep](Self::is_asleep). Costs next to nothing if the peer is awake.
+    /// Does nothing if there is no such peer, or it shares no memory.
     fn wake(&mut self, peer: Peer);
 
-    /// Memory: whether any of these peers was last seen on the core of the caller, so that it cannot go on before that is given
-    /// away. `None` while no more are awake than there are cores, and where nobody knows. It is advice.
+    /// Memory: whether any of these peers was last seen on the core of the caller, so that it cannot run before the caller
+    /// yields. `None` while no more members are awake than there are cores, and where this is unknown. It is a hint.
     fn is_any_beside(&mut self, peers: &mut dyn Iterator<Item = Peer>) -> Option<bool>;
 
-    /// Whether all that was taken for sending would arrive if this process ended now. Ask again after
+    /// Whether everything accepted for sending would arrive if this process ended now. Ask again after
     /// a poll, or a sleep on the bell, which ends soon while this is false.
     fn is_flushed(&mut self) -> bool;
 
-    /// Which process has the number of a peer, of those that have it one after the other, as it is known here: a number that grows,
-    /// and is the same at all members. 0 for one that has had the number from the start, and where none is given again.
+    /// Incarnation of a peer, as known here: tells apart the processes that have its number one after the other. It grows,
+    /// and is the same at all members. 0 for a process that has had the number from the start, and where numbers are not reused.
     fn incarnation(&self, peer: Peer) -> u32 {
         let _ = peer;
         0
     }
 
-    /// Whether a peer that is lost is started anew, or may be yet: for who waits for somebody, whoever that is. A peer whose loss was heard
-    /// is gone for good once this is false.
+    /// Whether a lost peer is being started anew, or may still be; for a caller that waits for any peer. A peer whose loss was
+    /// reported is gone for good once this is false.
     fn may_return(&self, peer: Peer) -> bool {
         let _ = peer;
         false
     }
 
-    /// What is on its way between this member and its peers over a network, for who proves that nobody can go on. What is
-    /// stored in memory that the receiver looks at is not: its look finds it.
+    /// Messages in flight between this member and its peers over a network, for the proof of a deadlock. Data
+    /// stored in memory that the receiver polls do not count: the receiver finds them when it polls.
     fn traffic(&self) -> Traffic;
 
-    /// Tells the peers that this process may end from now on: an end after this is no loss to them. It is
-    /// told once [`Self::is_flushed`] answers true. Whatever is sent to a peer later takes it back there.
+    /// Says goodbye: tells the peers that this process may end from now on, and that its end is then no loss. The peers have been
+    /// told once [`Self::is_flushed`] answers true. Sending to a peer later revokes the goodbye for that peer.
     fn farewell(&mut self);
 
-    /// Gives up what was taken for peers that this member has never reached: for who has heard that not all of them come to the
-    /// end, and has nothing under way that anybody needs. [`Self::is_flushed`] waits for none of those from then on. One that is
-    /// sent to later is reached as if nothing had been. A fabric on which a peer need not answer to be reached does nothing.
+    /// Drops everything accepted for peers that this member has never reached; for a caller that knows that some of them will not
+    /// reach the end, and that has nothing under way that a peer needs. [`Self::is_flushed`] no longer waits for these peers. A
+    /// later send to one of them reaches it as if this had not happened. Does nothing on a fabric that reaches a peer without its answer.
     fn abandon_unreached(&mut self) {}
 
-    /// Tells a peer with which this member shares no memory that it is [absent](Bell::tell_absence), as a member of the world that it was started
-    /// with: the peer's bell knows it once the peer has looked. It is told once [`Self::is_flushed`] answers true, or that is given up after some
-    /// seconds; the peer need not look meanwhile, nor be there. A fabric on which all share memory does nothing.
+    /// Tells a peer with which this member shares no memory that this member, as one of the world that it was started with, is
+    /// [absent](Bell::tell_absence): the peer's bell knows it once the peer has polled. [`Self::is_flushed`] is false until the peer was told,
+    /// or that was given up after some seconds; the peer need not poll meanwhile, nor exist. Does nothing on a fabric on which all members share memory.
     fn announce_absence(&mut self, to: Peer) {
         let _ = to;
     }
 
-    /// How many channels the job has: as many endpoints each member can have, which several threads may use at a time. The same
+    /// How many channels the job has: the number of endpoints that each member can have, for use by several threads at a time. The same
     /// number at all members, at most [`MOST_CHANNELS`]. This endpoint is that of channel 0.
     fn channels(&self) -> u32 {
         1
     }
 
-    /// The endpoint of this member in another channel, once: a fabric of the same members, with messages, grants, signals and a
-    /// bell of its own. What is sent there before a member has opened the channel waits for that. Nothing is ordered between
-    /// channels. It hears of losses by itself; leaving is told by the endpoint of channel 0, which is dropped last.
+    /// Opens the endpoint of this member in another channel, once: a fabric of the same members, with messages, grants, signals and a
+    /// bell of its own. Messages to a member that has not opened the channel wait until it has. There is no order between
+    /// channels. The new endpoint learns of losses by itself; only the endpoint of channel 0 says goodbye, and it is dropped last.
     ///
     /// # Errors
     /// [`FabricError::System`] if there is no such channel, or no memory for it.
@@ -552,7 +552,7 @@ pub trait Fabric: Send {
 /// Most channels of a fabric.
 pub const MOST_CHANNELS: u32 = 4;
 
-/// The error of a channel that a fabric with so many does not have.
+/// The error of a channel that a fabric with this many channels does not have.
 #[must_use]
 pub fn no_such_channel(number: u32, channels: u32) -> FabricError {
     FabricError::System {
@@ -562,49 +562,49 @@ pub fn no_such_channel(number: u32, channels: u32) -> FabricError {
     }
 }
 
-/// What a sleeper holds between saying that it will sleep and sleeping.
+/// Token that a thread holds between announcing that it will sleep and sleeping.
 #[must_use = "prepare without wait or cancel leaves the peers ringing"]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket(pub u32);
 
-/// Where the threads of one rank sleep. Sleeping takes three steps, so that no news is missed:
+/// The object on which the threads of one rank sleep. Sleeping takes three steps, so that no event is missed:
 /// [`prepare`](Bell::prepare), look at everything once more, then [`wait`](Bell::wait) or
 /// [`cancel`](Bell::cancel).
 pub trait Bell: Send + Sync {
-    /// Announces that the caller is about to sleep. What is published after this rings the bell; what
-    /// was published before is seen by the look that follows.
+    /// Announces that the caller is about to sleep. Anything published after this rings the bell; anything
+    /// published before is seen by the look that follows.
     fn prepare(&self) -> Ticket;
-    /// Does not sleep after all.
+    /// Withdraws the announcement: the caller does not sleep.
     fn cancel(&self, ticket: Ticket);
     /// Sleeps until the bell rings after [`Self::prepare`] or the limit has passed. May return early.
     fn wait(&self, ticket: Ticket, limit: Option<Duration>);
-    /// Rings one's own bell: another thread of this rank has news for the sleeper.
+    /// Rings this rank's own bell, for a thread that has something for another thread of this rank.
     fn ring(&self);
     /// How busy the host is. `awake == 0` says: never spin here (simulation).
     fn load(&self) -> Load;
-    /// Gives the core to somebody else who wants it, if the fabric knows how; true if it is worth
+    /// Yields the core to another thread that wants it, if the fabric knows how; true if it is worth
     /// calling again.
     fn yield_core(&self) -> bool;
-    /// Whether another member that is awake was last seen on the core that the caller runs on; `None` if nobody
-    /// here knows on which cores they are.
+    /// Whether another member that is awake was last seen on the core that the caller runs on; `None` if the cores of
+    /// members are unknown.
     fn shares_core(&self) -> Option<bool> {
         None
     }
-    /// Moves the calling thread to a core on which at least two members fewer that are awake were last seen than on its
+    /// Moves the calling thread to a core on which at least two fewer awake members were last seen than on its
     /// own. False if there is none.
     fn change_core(&self) -> bool {
         false
     }
-    /// How many polls take a few microseconds together: so often a spinning waiter reads the clock. Where a poll is a
+    /// Number of polls that together take a few microseconds: a spinning waiter reads the clock once in as many. If a poll is a
     /// few loads, [`waiting::POLLS_PER_CLOCK_READ`].
     fn polls_per_clock_read(&self) -> u32;
-    /// The number of the last inquiry of whoever watches the job: a member that sleeps is woken by one, and is to say what
-    /// it waits for. 0 while there was none, or where nobody inquires.
+    /// Number of the last inquiry of the process that watches the job: an inquiry wakes a sleeping member, which then says what
+    /// it waits for. 0 if there was none, or where there are no inquiries.
     fn inquiry(&self) -> u32 {
         0
     }
-    /// Worlds of which a member has said that it is [absent](Self::tell_absence): it will not meet the others at the end. Whoever
-    /// sleeps is woken when one more is. None where nobody can be told.
+    /// Worlds of which a member is [absent](Self::tell_absence): it will not meet the others at the end. Each further absence wakes
+    /// the sleepers. Empty where members cannot be told.
     fn absences(&self) -> Absences {
         Absences::default()
     }
@@ -612,18 +612,18 @@ pub trait Bell: Send + Sync {
     fn tell_absence(&self, world: u32) {
         let _ = world;
     }
-    /// Whether this member is making connections. What it has sent to those whom it is reaching leaves only by its own
-    /// looks, so somebody has to look for a member that makes no call. To be asked by one thread, which needs no lock for it.
+    /// Whether this member is making connections. Messages to peers that it is connecting to leave only when it polls, so another
+    /// thread must poll for a member that makes no call. To be asked by one thread, which needs no lock for it.
     fn reaching(&self) -> Reaching {
         Reaching::Nobody
     }
-    /// Has somebody called whenever this member begins to make connections and was making none; who has said so first. It is called by
-    /// who has the endpoint, so it must not ask for that.
+    /// Sets a callback for each time that this member begins to make connections and was making none; the first callback
+    /// set stays. It is called while the endpoint is held, so it must not use the endpoint.
     fn when_reaching(&self, call: Box<dyn Fn() + Send + Sync>) {
         drop(call);
     }
-    /// From now on, whoever rings this bell rings that of this channel of the same member as well; `None`: no other. For who
-    /// sleeps there and waits for news of this channel too: it says so before it [prepares](Self::prepare) here.
+    /// From now on, ringing this bell also rings the bell of this channel of the same member; `None`: no other. For a thread that
+    /// sleeps on that bell and also waits for this channel: it calls this before it [prepares](Self::prepare) here.
     fn ring_as_well(&self, channel: Option<u32>) {
         let _ = channel;
     }

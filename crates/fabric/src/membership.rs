@@ -1,11 +1,12 @@
-//! Membership as one rank knows it: how many peers there are, and which of them are lost for what reason.
+//! Membership as one rank knows it: how many peers there are, which of them are lost, and why.
 //!
 //! ```text
 //!   alive ── lose: true, said to the sink ──► lost ── lose: false, nothing is said ──► lost
 //! ```
 //!
-//! A peer that is lost stays lost, unless the fabric gives its number to another process ([`Membership::find_again`]). [`Membership::lose`] answers true once for each peer, and whoever gets that answer
-//! calls [`Sink::lost`](crate::Sink::lost), at once or with the next poll: so the layer above is told exactly once.
+//! A lost peer stays lost, unless the fabric gives its number to another process ([`Membership::find_again`]).
+//! [`Membership::lose`] returns true once for each peer; the caller that gets it calls [`Sink::lost`](crate::Sink::lost),
+//! at once or with the next poll: so the layer above is told exactly once.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// So many members, all alive.
+    /// This many members, all alive.
     #[must_use]
     pub fn new(peers: u32) -> Self {
         Self {
@@ -28,7 +29,7 @@ impl Membership {
         }
     }
 
-    /// How many members there are, the lost ones included.
+    /// Number of members, including lost ones.
     #[inline]
     #[must_use]
     pub fn peers(&self) -> u32 {
@@ -79,12 +80,12 @@ impl Membership {
         }
     }
 
-    /// Another process has the number of this peer: it is there.
+    /// Another process has the number of this peer: the peer is no longer lost.
     pub fn find_again(&mut self, peer: Peer) {
         self.lost.remove(&peer);
     }
 
-    /// A peer is lost. True the first time; later reasons are dropped.
+    /// Notes the loss of a peer. True the first time; later reasons are dropped.
     #[must_use = "the first loss of a peer is said to the sink, once"]
     pub fn lose(&mut self, peer: Peer, reason: impl Into<String>) -> bool {
         if self.is_lost(peer) {

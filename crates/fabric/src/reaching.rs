@@ -1,12 +1,13 @@
-//! Reaching: what a bell says of connections that its member is making.
+//! Reaching: state of the connections that a member is making.
 
-/// Whether a member is reaching a peer, and who looks after that: see [`Bell::reaching`](crate::Bell::reaching).
+/// Whether a member is connecting to a peer, and whether it polls for that: see
+/// [`Bell::reaching`](crate::Bell::reaching).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reaching {
     /// No connection is under way.
     Nobody,
-    /// One is, and the member's calls look after it.
+    /// A connection is under way, and the member's calls poll for it.
     LookedAfter,
-    /// One is, and nobody has looked since this was last asked, nor sleeps for what comes.
+    /// A connection is under way, and no thread has polled since this was last asked, nor sleeps on its events.
     LeftAlone,
 }

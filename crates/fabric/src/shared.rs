@@ -8,25 +8,26 @@
 //! ```
 //!
 //! # What is guaranteed
-//! * What one stores, the others load: a block is the same bytes for all who have it, with the memory model of the
-//!   machine. Nobody is told of stores: who waits for one is woken by [`Fabric::wake`](crate::Fabric::wake), a signal or a message.
-//! * A key that was given back, that is another peer's, or that was made up is refused. So is more than the block has.
-//! * A handle stays usable (no fault, whatever others do) as long as it is held. After the owner has released the
-//!   block, or left, what it holds means nothing: the same memory may be part of another block.
-//! * When the owner dies, those who have attached keep what is there; it cannot be attached any more once its loss was
-//!   told.
+//! * A store of one member is seen by the loads of the others: a block is the same bytes for all who have it, with the
+//!   memory model of the machine. Nobody is told of stores: a member that waits for one is woken by
+//!   [`Fabric::wake`](crate::Fabric::wake), a signal or a message.
+//! * A key that was released, that is another peer's, or that was made up is refused. So is a length beyond the block.
+//! * A handle stays usable (no fault, whatever others do) as long as it is held. After the owner has released the block,
+//!   or left, its contents are undefined: the same memory may be part of another block.
+//! * When the owner dies, members that have attached the block keep it; it cannot be attached any more once the loss was
+//!   reported.
 
 use weft_sys::SharedMemory;
 
 use crate::grants::GrantTable;
 use crate::{FabricError, Peer, Result, Token};
 
-/// The name of a block of shared memory, to be carried to a peer in a message. Means something only together with the
-/// peer that has allocated it.
+/// The name of a block of shared memory, to be carried to a peer in a message. Valid only together with the peer that has
+/// allocated the block.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct SharedKey(pub u64);
 
-/// A block of shared memory as its owner has it.
+/// A block of shared memory, for its owner.
 #[derive(Clone, Debug)]
 pub struct SharedBlock {
     /// Its name for peers.
@@ -35,8 +36,8 @@ pub struct SharedBlock {
     pub memory: SharedMemory,
 }
 
-/// The answers of a fabric whose members have no memory in common. To be used within an `impl Fabric`; `$check` answers the error
-/// of a peer that there is not, or that is lost.
+/// The methods of a fabric whose members have no memory in common. For use within an `impl Fabric`; `$check` returns the
+/// error for a peer that does not exist or is lost.
 #[macro_export]
 macro_rules! without_shared_memory {
     ($this:ident, $peer:ident => $check:expr) => {
@@ -78,7 +79,7 @@ macro_rules! without_shared_memory {
     };
 }
 
-/// Checks how much of a block is asked for.
+/// Checks the requested length against a block.
 ///
 /// # Errors
 /// [`FabricError::OutsideGrant`] if the block has less.
@@ -136,7 +137,7 @@ impl BlocksOfProcess {
             .ok_or(FabricError::NotAllocated { peer })
     }
 
-    /// Gives back all blocks of a member that leaves.
+    /// Releases all blocks of a member that leaves.
     pub fn release_all_of(&mut self, owner: Peer) {
         self.table.remove_if(|(it, _)| *it == owner);
     }

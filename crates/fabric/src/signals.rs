@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use crate::{Peer, SyncKey};
 
-/// Signals that have arrived and were not taken, per key and sender. Keys come into being with the
-/// first signal, so an early signal is kept.
+/// Signals that have arrived and were not taken, per key and sender. A key exists from its first signal on, so an early
+/// signal is kept.
 #[derive(Default, Debug)]
 pub struct SignalTable {
     /// Keys of a job's own peers: a hash that withstands an attacker is not needed, a fast one is.
@@ -18,13 +18,13 @@ impl SignalTable {
         *self.counts.entry((key, from)).or_default() += 1;
     }
 
-    /// How many are there to take.
+    /// Number of signals that can be taken.
     #[must_use]
     pub fn count(&self, from: Peer, key: SyncKey) -> u64 {
         self.counts.get(&(key, from)).copied().unwrap_or(0)
     }
 
-    /// Takes `count`, or nothing and answers false.
+    /// Takes `count`, or takes nothing and returns false.
     pub fn take(&mut self, from: Peer, key: SyncKey, count: u64) -> bool {
         if count == 0 {
             return true;
@@ -42,12 +42,12 @@ impl SignalTable {
         }
     }
 
-    /// Drops all that is there of `from`, whose number another process has.
+    /// Drops all signals of `from`, whose number another process has.
     pub fn forget_peer(&mut self, from: Peer) {
         self.counts.retain(|(_, of), _| *of != from);
     }
 
-    /// Drops all that is there under `key`.
+    /// Drops all signals under `key`.
     pub fn forget(&mut self, key: SyncKey) {
         self.counts.retain(|(of, _), _| *of != key);
     }

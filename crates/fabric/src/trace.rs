@@ -1,4 +1,4 @@
-//! Trace: a wrapper that records what is asked of a fabric and what that answers.
+//! Trace: a wrapper that records the calls of a fabric and their answers.
 //!
 //! ```text
 //!   let log = Log::new(1000);                       keeps the last 1000 records, of all ranks
@@ -22,7 +22,7 @@ use crate::{
     SyncKey, Token, Uses, forward_fabric,
 };
 
-/// What happened at an endpoint.
+/// An event at an endpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// [`Fabric::try_send`].
@@ -31,25 +31,25 @@ pub enum Event {
         to: Peer,
         /// Bytes of data.
         bytes: usize,
-        /// What it answered.
+        /// The answer.
         answer: Result<Posted>,
     },
     /// [`Fabric::signal`].
     Signal {
         /// The receiver.
         to: Peer,
-        /// Under which key.
+        /// The key.
         key: SyncKey,
-        /// What it answered.
+        /// The answer.
         answer: Result<Posted>,
     },
     /// [`Fabric::grant`].
     Grant {
         /// Bytes granted.
         bytes: usize,
-        /// To whom; `None`: anybody.
+        /// The peer; `None`: any peer.
         to: Option<Peer>,
-        /// What it answered.
+        /// The answer.
         answer: Result<Token>,
     },
     /// [`Fabric::revoke`].
@@ -65,9 +65,9 @@ pub enum Event {
         from: Peer,
         /// Bytes asked for.
         bytes: usize,
-        /// Its name.
+        /// The operation.
         operation: Operation,
-        /// What it answered.
+        /// The answer.
         answer: Result<Posted>,
     },
     /// [`Fabric::put`].
@@ -76,16 +76,16 @@ pub enum Event {
         to: Peer,
         /// Bytes to write.
         bytes: usize,
-        /// Its name.
+        /// The operation.
         operation: Operation,
-        /// What it answered.
+        /// The answer.
         answer: Result<Posted>,
     },
     /// Signals were taken.
     SignalsTaken {
-        /// Whose.
+        /// The sender.
         from: Peer,
-        /// Under which key.
+        /// The key.
         key: SyncKey,
         /// How many.
         count: u64,
@@ -106,14 +106,14 @@ pub enum Event {
     },
     /// [`Sink::lost`].
     PeerLost {
-        /// Who.
+        /// The lost peer.
         peer: Peer,
     },
     /// [`Sink::signalled`].
     SignalReceived {
-        /// By whom.
+        /// The sender.
         from: Peer,
-        /// Under which key.
+        /// The key.
         key: SyncKey,
     },
 }
@@ -121,11 +121,11 @@ pub enum Event {
 /// One line of the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When, by [`Fabric::now`].
+    /// Time, by [`Fabric::now`].
     pub at: Duration,
-    /// At whose endpoint.
+    /// The member whose endpoint it is.
     pub rank: Peer,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
@@ -213,7 +213,7 @@ struct Records {
     dropped: u64,
 }
 
-/// What happened, bounded: the oldest records go first. Clones are the same log.
+/// A log of bounded length: the oldest records are dropped first. Clones are the same log.
 #[derive(Clone, Debug)]
 pub struct Log {
     records: Arc<Mutex<Records>>,
@@ -245,13 +245,13 @@ impl Log {
         records.records.push_back(record);
     }
 
-    /// A copy of what is kept, oldest first.
+    /// A copy of the kept records, oldest first.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         self.lock().records.iter().cloned().collect()
     }
 
-    /// How many records were dropped because newer ones needed their room.
+    /// Number of records that were dropped because newer ones needed their room.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.lock().dropped

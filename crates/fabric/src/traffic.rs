@@ -1,23 +1,23 @@
-//! Traffic: what members of a fabric have exchanged over a network, as each of them counts it; for who proves that
-//! nobody can go on.
+//! Traffic: what members of a fabric have exchanged over a network, as each of them counts it; for the proof of a
+//! deadlock.
 //!
 //! ```text
 //!   member 0   to 1: sent 7, received 4        7 = 7   nothing is on its way from 0 to 1
 //!   member 1   to 0: sent 5, received 7        5 ≠ 4   something is on its way from 1 to 0
 //! ```
 //!
-//! Each member counts at a moment of its own. The counts say something of one moment if there is one at which all of
-//! them hold: members that sleep from before the first count to after the last one have that. What is handed
-//! over by memory needs no count: the receiver's look finds it.
+//! Each member counts at a moment of its own. The counts describe one moment if there is a moment at which all of them
+//! hold, which is so if the members sleep from before the first count to after the last one. Data handed over by memory
+//! need no count: the receiver finds them when it polls.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::Peer;
 
-/// What one member knows of what it exchanges with its peers over a network.
+/// What one member has exchanged with its peers over a network, as it counts it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Everything was handed to connections that both sides use, and none is being made or mended.
+    /// Everything was handed to connections that both sides use, and none is being made or repaired.
     pub is_at_rest: bool,
     /// Peers with which something was exchanged, in no order.
     pub links: Vec<LinkTraffic>,
@@ -26,18 +26,18 @@ pub struct Traffic {
 /// What a member has exchanged with one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkTraffic {
-    /// With whom.
+    /// The peer.
     pub peer: Peer,
-    /// Frames that were begun to be sent.
+    /// Frames whose sending has begun.
     pub sent: u64,
-    /// Frames that came and were handed out.
+    /// Frames that arrived and were handed out.
     pub received: u64,
-    /// The peer has [said](crate::Fabric::farewell) that it may end, and nothing since.
+    /// The last word of the peer was [goodbye](crate::Fabric::farewell).
     pub is_over: bool,
 }
 
 impl Traffic {
-    /// That of a fabric of memory alone.
+    /// The traffic of a fabric that uses memory alone.
     #[must_use]
     pub fn none() -> Self {
         Self {
@@ -47,10 +47,10 @@ impl Traffic {
     }
 }
 
-/// Whether nothing is on its way to any of these members: among them all that was sent was received, and whoever else has
-/// exchanged something with one of them has said as its last that it may end.
+/// Whether nothing is on its way to any of these members: among them, everything sent was received, and the last word of
+/// every other peer that has exchanged something with one of them was goodbye.
 ///
-/// Of members [at rest](Traffic::is_at_rest), at a moment at which all these counts hold.
+/// The members must be [at rest](Traffic::is_at_rest), at a moment at which all these counts hold.
 #[must_use]
 pub fn agree(members: &[(Peer, &[LinkTraffic])]) -> bool {
     let counts = members.iter().flat_map(|(member, links)| {

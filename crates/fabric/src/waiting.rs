@@ -1,29 +1,29 @@
-//! Waiting strategy, decided here and nowhere else: spin only while a core is free to spin on,
-//! yield the core while the job is a little larger than the machine, sleep on the bell otherwise.
+//! Waiting strategy, decided only here: spin only while a core is free to spin on, yield the core while the job is a
+//! little larger than the machine, sleep on the bell otherwise.
 //!
-//! Waking a sleeping core costs a hundred messages; spinning on a core that another rank needs costs
-//! a time slice. Neither is a setting: [`Load`] says how many of the job's members are awake and how
-//! many cores they have, [`Bell::shares_core`] whether two of them stand on one, and the time between two reads of the
-//! clock whether somebody else took the core.
+//! Waking a sleeping core costs a hundred messages; spinning on a core that another rank needs costs a time slice.
+//! Neither is a setting: [`Load`] says how many of the job's members are awake and how many cores they have,
+//! [`Bell::shares_core`] whether two of them run on one core, and the time between two reads of the clock whether another
+//! thread took the core.
 //!
-//! A yield is *contended* if another process ran before it returned, and *idle* if nobody did.
+//! A yield is *contended* if another process ran before it returned, and *idle* if none did.
 //!
-//! | what is seen | what is done |
+//! | observation | action |
 //! |---|---|
 //! | simulation (`awake == 0`) | sleep: that is how virtual time passes |
-//! | awake ≤ cores | spin, then sleep, as [`patience`] says; change the core if another member stands on it |
+//! | awake ≤ cores | spin, then sleep, as [`patience`] says; change the core if another member runs on it |
 //! | awake ≤ 2 · cores | yield: after [`YIELDS`] contended yields or [`SPIN`], sleep |
 //! | more | yield: after [`CROWD_YIELDS`] contended yields or [`SPIN`], sleep |
 //! | the last yield was idle | spin, and yield ever more rarely |
-//! | yields are contended | look now and then for a core with two members fewer, and go there |
+//! | yields are contended | look now and then for a core with two members fewer, and move there |
 //!
 //! `awake` is an upper bound: a rank that is awake may be blocked in something that we cannot see, and leave its core
-//! alone. Whether somebody wants this core is learnt from yielding it, in `contention`.
+//! alone. Only yielding tells whether another thread wants this core, in `contention`.
 //!
-//! A contended yield costs a switch of processes, about 2 µs, in which others write what is waited for; to
-//! sleep and be woken costs five of them. Where all wait for all (an exchange, a barrier)
-//! what is waited for is there after one or two yields; where each waits for one other (a chain) every
-//! process that runs only to find nothing delays the chain, so the yields are few.
+//! A contended yield costs a switch of processes, about 2 µs, in which others write what is waited for; sleeping and
+//! being woken costs five of them. If all wait for all (an exchange, a barrier), the data arrive after one or two yields;
+//! if each waits for one other (a chain), every process that runs only to find nothing delays the chain, so the yields
+//! are few.
 
 use std::time::Instant;
 
@@ -32,35 +32,35 @@ use weft_sys::patience::{self, Core, Patience, SPIN};
 
 use crate::{Bell, Load};
 
-/// Contended yields before it sleeps.
+/// Contended yields before a waiter sleeps.
 pub const YIELDS: u32 = 20;
 
-/// Contended yields before it sleeps where more than twice as many are awake as there are cores. Seventeen ranks on two cores, one interleaved run:
-/// exchanges of 16 small messages 960 µs with none, 146 with five, 121 with twenty; the same of 4 KiB by
-/// portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and back 470, 610,
-/// 830, 1360.
+/// Contended yields before a waiter sleeps if more than twice as many members are awake as there are cores. Seventeen
+/// ranks on two cores, one interleaved run: exchanges of 16 small messages 960 µs with none, 146 with five, 121 with
+/// twenty; the same of 4 KiB by portal 6200, 3380, 2660 with ten, 3840 with twenty; chains of 16 such transfers there and
+/// back 470, 610, 830, 1360.
 pub const CROWD_YIELDS: u32 = 10;
 
 /// Polls before the load is asked for: the answer of a peer that is awake is a few hundred ns away. In a job
 /// with more awake than cores, the polls before the core is yielded, doubled for each idle yield in a row.
 pub const FREE: u32 = 16;
 
-/// Polls between two reads of the clock and the load, where a poll is a few loads of memory. See
+/// Polls between two reads of the clock and the load, if a poll is a few loads of memory. See
 /// [`Bell::polls_per_clock_read`].
 pub const POLLS_PER_CLOCK_READ: u32 = 128;
 
-/// Whether who has looked for one message [`FREE`] times, and only for that, may do so for about as long as the answer of a peer
-/// takes that is awake, [`LOOKS_FOR_ONE`]: only where nobody who is awake lacks a core.
+/// Whether a thread that has polled for one message [`FREE`] times, and only for that, may go on for about the time that
+/// a peer that is awake takes to answer, [`LOOKS_FOR_ONE`]: only if no member that is awake lacks a core.
 #[must_use]
 pub fn may_look_on(bell: &dyn Bell) -> bool {
     let Load { awake, cores } = bell.load();
     awake != 0 && awake <= cores
 }
 
-/// Looks for one message of one peer: see [`may_look_on`]. Each takes some five ns.
+/// Polls for one message of one peer: see [`may_look_on`]. Each takes some five ns.
 pub const LOOKS_FOR_ONE: u32 = 128;
 
-/// What to do before the next poll.
+/// Action before the next poll.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
@@ -118,12 +118,12 @@ impl Waiting {
         }
     }
 
-    /// Something was found: the patience starts anew.
+    /// Something was found: the patience starts again.
     pub fn found(&mut self) {
         *self = Self::new();
     }
 
-    /// A poll found nothing: what now? May yield the core before it answers.
+    /// A poll found nothing: returns the next action. May yield the core before it returns.
     #[inline]
     pub fn step(&mut self, bell: &dyn Bell) -> Step {
         self.step_on(bell, &Real)
@@ -215,9 +215,9 @@ impl Waiting {
     }
 }
 
-/// Looks of calls that ask and never wait (`MPI_Test`, `MPI_Iprobe`), one after the other. A program that waits by
-/// asking holds its core like one that waits; where more members are awake than there are cores, or another one stands
-/// on this core, what it asks for comes only if it gives the core away.
+/// Polls of calls that never wait (`MPI_Test`, `MPI_Iprobe`), in a row. A program that waits by polling holds its core
+/// like one that waits; if more members are awake than there are cores, or another one runs on this core, what it polls
+/// for comes only if it yields the core.
 #[derive(Debug)]
 pub struct Asking {
     /// Looks that found nothing, one after the other.
@@ -239,20 +239,20 @@ impl Default for Asking {
 }
 
 impl Asking {
-    /// From now on who asks in vain is told to give way every now and then, whoever wants the core: the member has more to do than
-    /// this look.
+    /// From now on a caller that polls in vain is told to yield every now and then, even if the core is not wanted: the
+    /// member has other work than this poll.
     pub fn has_more_to_do(&mut self) {
         self.has_more_to_do = true;
     }
 
-    /// A look found something.
+    /// A poll found something.
     #[inline]
     pub fn found(&mut self) {
         self.vain = 0;
     }
 
-    /// A look found nothing. True if the caller is to [give way](give_way) before it looks again: then more members
-    /// are awake than there are cores, and somebody wants this one as far as is known; or another member is on this one.
+    /// A poll found nothing. True if the caller is to [yield](give_way) before it polls again: because more members are
+    /// awake than there are cores, and this one is wanted as far as is known; or another member is on this one.
     #[inline]
     pub fn in_vain(&mut self, bell: &dyn Bell) -> bool {
         self.vain += 1;
@@ -280,7 +280,8 @@ impl Asking {
     }
 }
 
-/// Yields the core, and remembers whether somebody wanted it; or goes to another core that no member is on. To be called without any lock that others need.
+/// Yields the core, and remembers whether it was wanted; or moves to another core that no member is on. Call it without
+/// any lock that others need.
 pub fn give_way(bell: &dyn Bell) {
     give_way_on(bell, &Real);
 }

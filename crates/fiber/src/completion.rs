@@ -1,4 +1,4 @@
-//! Completion of a fiber: the one word in which its end meets whoever waits for it.
+//! Completion of a fiber: the word in which its end meets the waiter for it.
 //!
 //! ```text
 //!              join                    end
@@ -9,11 +9,11 @@
 //! ```
 //!
 //! # Who may touch what
-//! Who joins or detaches has the [claim](crate::incarnation), so there is one, and once. The waiter is
-//! written by the one who joins while RUNNING, before JOINING is published (Release: SYNC
-//! completion.joining), and read by the end after it (Acquire). The result is written by the fiber before
-//! DONE is published (Release: SYNC completion.done), and read by who joins after (Acquire). The result of a
-//! fiber that is DETACHED when it ends is dropped by the fiber itself, on its own stack.
+//! The joiner or detacher has the [claim](crate::incarnation), so there is only one, once. The waiter is written by the
+//! joiner while RUNNING, before JOINING is published (Release: SYNC completion.joining), and read by the end after it
+//! (Acquire). The result is written by the fiber before DONE is published (Release: SYNC completion.done), and read by
+//! the joiner after (Acquire). The result of a fiber that is DETACHED when it ends is dropped by the fiber itself, on its
+//! own stack.
 
 use weft_atomic::{AtomicU32, Ordering, UnsafeCell};
 

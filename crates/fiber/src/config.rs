@@ -2,7 +2,7 @@
 
 use weft_sys::cores;
 
-/// Which stacks have guards. A fiber that uses up a stack without one writes into its neighbour.
+/// Which stacks have guards. A fiber that overflows a stack without one writes into its neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Guard(pub(crate) Guarded);
 
@@ -16,47 +16,46 @@ pub(crate) enum Guarded {
 }
 
 impl Guard {
-    /// Every stack has one: the default. Where guards cost mappings (before Linux 6.13) a runtime has
+    /// Every stack has one: the default. If guards cost mappings (before Linux 6.13) a runtime has
     /// 16 384 stacks, and one more is refused.
     pub const ALL: Self = Self(Guarded::All);
 
-    /// As many as can be had: all, or the first 16 384 stacks of the runtime where guards cost mappings.
+    /// As many as possible: all, or the first 16 384 stacks of the runtime if guards cost mappings.
     ///
     /// # Safety
-    /// On such a kernel the fibers beyond must not use up their stacks.
+    /// On such a kernel the further fibers must not overflow their stacks.
     #[must_use]
     pub const unsafe fn where_possible() -> Self {
         Self(Guarded::Possible)
     }
 
-    /// None.
+    /// No stack has a guard.
     ///
     /// # Safety
-    /// No fiber of the runtime may use up its stack.
+    /// No fiber of the runtime may overflow its stack.
     #[must_use]
     pub const unsafe fn never() -> Self {
         Self(Guarded::None)
     }
 }
 
-/// In which order a worker runs its runnable fibers.
+/// Order in which a worker runs its runnable fibers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// Each once before any twice.
+    /// Each fiber once before any twice.
     #[default]
     Fair,
-    /// By chance, from this seed: for finding mistakes in what the fibers do together. The same seed gives
-    /// the same order if nothing else differs. A fiber may wait long for its turn.
+    /// At random, from this seed: for finding mistakes in the interaction of fibers. The same seed gives the same order
+    /// if nothing else differs. A fiber may wait long for its turn.
     Seeded(u64),
 }
 
-/// How a runtime is made. All fields have defaults.
+/// Configuration of a runtime. All fields have defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// How many workers there may be, at most 64; 0 for one a core. A worker's thread is started when it
-    /// first has a fiber.
+    /// Most workers, at most 64; 0 for one a core. A worker's thread is started when it first has a fiber.
     pub workers: usize,
-    /// How many fibers may be live at once, in steps of 1024. What is not used costs address space only.
+    /// Most fibers that may be live at once, in steps of 1024. Unused ones cost only address space.
     pub fibers: usize,
     /// Bytes of a stack, guard included, rounded up to a power of two; memory is taken as it is touched.
     pub stack: usize,
@@ -64,8 +63,8 @@ pub struct Config {
     pub guard: Guard,
     /// The order of runnable fibers.
     pub order: Order,
-    /// Pins worker `i` to the core at place `first + i` of those that the process may use, around. None
-    /// pins nobody, as does a runtime with more workers than cores.
+    /// Pins worker `i` to the core at index `first + i` of those that the process may use, wrapping around. `None` pins
+    /// no worker; neither does a runtime with more workers than cores.
     pub pin: Option<usize>,
 }
 

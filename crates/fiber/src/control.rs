@@ -1,12 +1,12 @@
-//! Control block and payload at the top of each fiber's stack: its closure first, its result after, and who wants that.
+//! Control block and payload at the top of each fiber's stack: its closure first, its result after, and the completion.
 //!
 //! ```text
 //!   … frames ◄── first context │ payload: closure, then result │ Control │
 //! ```
 //!
 //! # Who may touch what
-//! Whoever starts the fiber writes all of it. The fiber alone touches the payload until its end is published by
-//! [`Completion`]; then whoever joins or cleans up does, once.
+//! The thread that starts the fiber writes all of it. Only the fiber touches the payload until its end is published by
+//! [`Completion`]; then the joiner or the one who cleans up does, once.
 
 use std::any::Any;
 use std::mem::{ManuallyDrop, MaybeUninit};

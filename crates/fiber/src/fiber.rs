@@ -9,9 +9,8 @@ use crate::incarnation::Incarnation;
 use crate::scheduler::Scheduler;
 use crate::worker;
 
-/// The name of a fiber: copied freely, sent anywhere, and valid for ever. After the end of the fiber it
-/// names nobody, or another fiber that was given its place, which takes a signal for what signals are: a
-/// reason to look again.
+/// The name of a fiber: it can be copied freely, sent anywhere, and is valid for ever. After the end of the fiber it
+/// names no fiber, or another fiber that was given its place, for which a signal is only a reason to look again.
 #[derive(Clone, Copy)]
 pub struct Fiber {
     runtime: &'static Scheduler,
@@ -35,13 +34,13 @@ pub fn current() -> Option<Fiber> {
 }
 
 impl Fiber {
-    /// The present fiber of a number.
+    /// The present fiber with a number.
     pub(crate) fn of(runtime: &'static Scheduler, number: u32) -> Self {
         let incarnation = runtime.fibers.incarnation(number).name();
         Self::of_name(runtime, number, incarnation)
     }
 
-    /// That of a number and an incarnation.
+    /// The fiber with a number and an incarnation.
     #[inline]
     pub(crate) fn of_name(runtime: &'static Scheduler, number: u32, incarnation: u32) -> Self {
         Self {
@@ -57,11 +56,11 @@ impl Fiber {
         self.runtime
     }
 
-    /// Makes the fiber look again: it runs at least once after this. Idempotent until it does. See
-    /// [the crate's page](crate) for how to wait.
+    /// Signals the fiber: it runs at least once after this. Idempotent until it does. See [the crate's page](crate) for
+    /// how to wait.
     ///
-    /// Takes one atomic OR, and no atomic at all if the fiber belongs to the calling worker. What was
-    /// written before is seen by the fiber after.
+    /// Takes one atomic OR, and no atomic at all if the fiber belongs to the calling worker. Memory written before is
+    /// seen by the fiber afterwards.
     #[inline(never)]
     pub fn signal(self) {
         let owner = self
@@ -107,8 +106,8 @@ impl Fiber {
         }
     }
 
-    /// A number that is never 0 and another each time the number is used; with it, the name of this one
-    /// fiber.
+    /// A number that is never 0 and changes each time the number is reused; together with the number, the name of this
+    /// one fiber.
     #[must_use]
     pub fn incarnation(self) -> u32 {
         self.incarnation

@@ -1,16 +1,16 @@
-//! Fiber table: for each number where its fiber goes on, which worker owns it, which use of the number it is, and
+//! Fiber table: for each number where its fiber continues, which worker owns it, which use of the number it is, and
 //! whether it may migrate.
 //!
 //! | table | written by | read by |
 //! |---|---|---|
-//! | contexts | whoever starts the fiber, then its owner (SYNC worker.give) | its owner |
-//! | owners | whoever starts the fiber, then its owner | all who signal |
-//! | incarnations | see [`Incarnation`] | all who have the name |
-//! | migrating | whoever starts the fiber, then the fiber itself | its owner |
+//! | contexts | the starter of the fiber, then its owner (SYNC worker.give) | its owner |
+//! | owners | the starter of the fiber, then its owner | all that signal |
+//! | incarnations | see [`Incarnation`] | all that have the name |
+//! | migrating | the starter of the fiber, then the fiber itself | its owner |
 //!
 //! # Safety
-//! Numbers lie below the limit, for which the tables were made: [`Stacks`](crate::stack::Stacks) gives out no others,
-//! and `Runtime::find` checks its argument.
+//! Numbers are below the limit for which the tables were made: [`Stacks`](crate::stack::Stacks) gives out no others, and
+//! `Runtime::find` checks its argument.
 
 use std::io;
 

@@ -1,7 +1,7 @@
 //! Idle workers of a runtime: a bit for each worker that has nothing to do.
 //!
-//! Advice, hence Relaxed throughout: whoever claims a worker that is busy by then gives it one fiber more, and an idle
-//! worker that nobody sees is given none.
+//! It is a hint, hence Relaxed throughout: claiming a worker that is busy by then gives it one fiber more, and an idle
+//! worker that is overlooked is given none.
 
 use weft_atomic::{AtomicU64, Ordering};
 

@@ -7,16 +7,16 @@
 //!     └────────── start ───────────────▲
 //! ```
 //!
-//! A fiber is CLAIMED while a [`JoinHandle`](crate::JoinHandle) of it exists or it was detached, and OPEN
-//! while its name alone is known. A claim is one compare-and-swap of the whole word: of all who claim by
-//! the same name one wins, and a name of an earlier use never does.
+//! A fiber is CLAIMED while a [`JoinHandle`](crate::JoinHandle) of it exists or it was detached, and OPEN while only its
+//! name is known. A claim is one compare-and-swap of the whole word: of all that claim by the same name one wins, and a
+//! name of an earlier use never does.
 //!
 //! # Who may touch what
-//! OPEN: whoever knows the name, by [`claim`](Incarnation::claim). Otherwise the one who has the claim, or
+//! OPEN: any thread that knows the name, by [`claim`](Incarnation::claim). Otherwise only the owner of the claim, or of
 //! the free number: hence plain stores.
 //!
-//! A word is not used after its count has reached the end: that number is retired, so no name ever comes
-//! back. A number is lost for each 2³⁰ fibers that it named.
+//! A word is not used after its count has reached the end: that number is retired, so no name is ever reused. A number is
+//! lost for each 2³⁰ fibers that it named.
 
 use weft_atomic::{AtomicU32, Ordering};
 

@@ -11,8 +11,8 @@ use crate::waiter::{Waiter, park};
 
 /// The right to the result of a fiber. It may outlive the runtime, which keeps the result until then.
 ///
-/// Dropping it lets the fiber go on by itself. The result is then dropped by the fiber, or, if it has ended, by
-/// whoever drops the handle; a panic of that ends there.
+/// Dropping it lets the fiber go on. The result is then dropped by the fiber, or, if it has ended, by the thread that
+/// drops the handle; a panic of that drop ends there.
 pub struct JoinHandle<T> {
     fiber: Fiber,
     /// The block of the fiber, which stays where it is while the handle lives.
@@ -51,7 +51,7 @@ impl<T> JoinHandle<T> {
     /// Suspends the caller (a fiber, or a thread) until the fiber has ended.
     ///
     /// # Errors
-    /// What it panicked with.
+    /// The payload of its panic.
     #[inline]
     pub fn join(self) -> Result<T> {
         let this = ManuallyDrop::new(self);
@@ -81,8 +81,8 @@ impl<T> JoinHandle<T> {
         fiber
     }
 
-    /// The handle of a fiber, if nobody has it, and it was not joined or detached: of all who claim a fiber
-    /// one gets the handle.
+    /// The handle of a fiber, if there is none, and it was not joined or detached: of all that claim a fiber one gets the
+    /// handle.
     ///
     /// # Safety
     /// The result of the fiber must be a `T`.

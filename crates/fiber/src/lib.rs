@@ -1,5 +1,5 @@
-//! Fibers: threads of a program's own that cost some hundred bytes and a few nanoseconds, not kilobytes
-//! of the kernel and microseconds. A million of them wait at once.
+//! Fibers: user-level threads, which cost some hundred bytes and a few nanoseconds, not kilobytes
+//! of the kernel and microseconds. A million of them can wait at once.
 //!
 //! ```text
 //!   Runtime ─┬─ worker 0 (a thread, pinned) ─┬─ queue    bits of its own: who runs next   (plain stores)
@@ -18,34 +18,34 @@
 //! ```
 //!
 //! # Guaranteed
-//! * A fiber gives its core away only where it says so: [`yield_now`], [`park`], [`JoinHandle::join`],
-//!   and whatever is built of them. Each runnable fiber of a worker runs once before any runs twice.
-//! * A [signal](Fiber::signal) makes a fiber look again: it runs at least once after. Signals are not
+//! * A fiber yields its core only in these calls: [`yield_now`], [`park`], [`JoinHandle::join`],
+//!   and calls built on them. Each runnable fiber of a worker runs once before any runs twice.
+//! * A [signal](Fiber::signal) makes a fiber run at least once more. Signals are not
 //!   counted, and one that comes before a suspension of another kind is used up by that. So a waiter
-//!   looks at its condition *after the last suspension and before parking*, and in a loop:
+//!   checks its condition *after the last suspension and before parking*, and in a loop:
 //!   `while !condition() { park() }`. The signaller makes the condition true, then signals.
-//! * A fiber is *bound* unless asked otherwise: it runs on one worker all its life, and everything that
-//!   is safe in a thread is safe in it. One that may *migrate* goes to a worker that has nothing to do
-//!   when its own has more than it: see [`Builder::migrating`] for what that asks of it.
+//! * A fiber is *bound* by default: it runs on one worker all its life, and everything that
+//!   is safe in a thread is safe in it. A fiber that may *migrate* goes to an idle worker
+//!   when its own has other fibers: see [`Builder::migrating`] for the requirements.
 //! * A panic ends its fiber and is the result of [`JoinHandle::join`], as with threads (in a program
-//!   that is built to abort on panic, it aborts; so it does on a panic out of a destructor that runs because of a
-//!   panic, or of a thread-local variable, as the language has it). A result that nobody wants is dropped by its
-//!   fiber, and a panic of that ends there.
+//!   that is built to abort on panic, it aborts; so does a panic out of a destructor that runs because of a
+//!   panic, or of a thread-local variable, as in Rust generally). A result that is not joined is dropped by its
+//!   fiber, and a panic of that drop ends there.
 //! * A [`JoinHandle`] may outlive its runtime, and a [`Fiber`] everything; no two fibers have the same name.
-//! * What a fiber writes below its stack hits a guard and ends the process with a sentence that names
+//! * A write below a fiber's stack hits a guard and ends the process with a message that names
 //!   the fiber and the remedy; see [`Config::guard`] for how many fibers have one.
 //!
 //! # What fibers of a worker share
 //! Thread-locals, `errno` and the floating-point environment belong to the worker. Each may have
-//! another value after a suspension. The C face, and blocking calls of MPI, keep `errno`. Do not suspend
+//! another value after a suspension. The C interface, and blocking MPI calls, preserve `errno`. Do not suspend
 //! while unwinding (in a destructor that runs because of a panic): the other fibers of the worker would
 //! seem to be panicking. A call that blocks the thread (a read of a file, a lock of the standard library)
 //! blocks the worker with all its fibers.
 //!
 //! # True today
 //! * x86-64 only.
-//! * A fiber that computes for long holds up those behind it on its worker, also such as may migrate:
-//!   they are given away when their worker looks for the next, not taken from it.
+//! * A fiber that computes for long delays those behind it on its worker, even those that may migrate:
+//!   a worker gives them away when it looks for the next fiber; others do not take them from it.
 
 #[cfg(all(not(target_arch = "x86_64"), not(loom)))]
 compile_error!("weft-fiber switches contexts by hand on x86-64 only; see src/switch.rs");

@@ -1,4 +1,4 @@
-//! Message for a stack that is used up.
+//! Overflow: the message for a stack that has overflowed.
 
 use std::fmt::Write;
 

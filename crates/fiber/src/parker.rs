@@ -1,4 +1,4 @@
-//! Parker: the one word on which a thread that is not a fiber waits.
+//! Parker: the word on which a thread that is not a fiber waits.
 //!
 //! ```text
 //!            park                       wake
@@ -6,13 +6,13 @@
 //!     └───────────────── wake ─────────────────────► WOKEN                       nothing else to do
 //! ```
 //!
-//! The thread of the standard library can be parked too, but it sleeps at once. Where threads wait for
-//! messages that come all the time, a sleep and a wake-up cost more than the message: so this one lets
-//! others run for a while first, and a wake-up in that time is one exchange.
+//! The thread of the standard library can be parked too, but it sleeps at once. If threads wait for messages that come
+//! all the time, a sleep and a wake-up cost more than the message: so this one lets others run for a while first, and a
+//! wake-up in that time is one exchange.
 //!
 //! # Why no wake-up is lost
-//! All changes of the word are exchanges, so they have one order. A wake-up stays until a park takes it.
-//! What the waker wrote before is seen after the park that took it (Release, Acquire: SYNC parker.word).
+//! All changes of the word are exchanges, so they have one order. A wake-up stays until a park takes it. Everything that
+//! the waker wrote before is seen after the park that took it (Release, Acquire: SYNC parker.word).
 
 use weft_atomic::{AtomicU32, Kernel, Ordering, yield_now};
 

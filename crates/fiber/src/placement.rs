@@ -1,6 +1,7 @@
 //! Placement of a worker: the core on which it was last seen awake, so that two workers do not wait on one core.
 //!
-//! Shown when a worker has looked for work for a microsecond or two, and when it wakes. Advice, hence Relaxed throughout.
+//! Published when a worker has looked for work for a microsecond or two, and when it wakes. A hint, hence Relaxed
+//! throughout.
 
 use weft_atomic::{AtomicU32, CacheLine, Ordering};
 use weft_sys::cores;

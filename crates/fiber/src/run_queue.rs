@@ -1,17 +1,17 @@
-//! Run queue of a worker: the fibers that it knows to be runnable, as bits that nobody else touches.
+//! Run queue of a worker: the fibers that it knows to be runnable, as bits that only it touches.
 //!
 //! ```text
 //!   tops ─► summaries ─► words          above each word that is not empty the bits are set
 //!                          └─► current  the word that is being run: taken out whole
 //! ```
 //!
-//! Bits above may also stand over an empty word: where all that are runnable lie in one word, only that word
-//! changes, round after round. How many words are not empty is counted.
+//! Bits above may also be set over an empty word: if all runnable fibers are in one word, only that word changes, round
+//! after round. The number of words that are not empty is counted.
 //!
-//! The worker takes a whole word of 64 fibers out and runs through it. What becomes runnable
-//! meanwhile goes into the words; when the current word is empty the *next* word is taken, around and around.
-//! So every fiber of the queue runs once before any runs twice, and a switch is a count of zeros and a
-//! cleared bit. (Who joins a fiber does not come by the queue when that ends: `Worker::leave`.)
+//! The worker takes out a whole word of 64 fibers and runs through it. Fibers that become runnable meanwhile go into the
+//! words; when the current word is empty the *next* word is taken, around and around. So every fiber of the queue runs
+//! once before any runs twice, and a switch is a count of zeros and a cleared bit. (A joiner does not go through the
+//! queue when its fiber ends: `Worker::leave`.)
 
 use std::cell::Cell;
 

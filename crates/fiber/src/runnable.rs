@@ -1,5 +1,5 @@
-//! Runnable set of a worker: its fibers that others made runnable, and the bell on which it sleeps; the only part of
-//! the scheduler that is contended.
+//! Runnable set of a worker: its fibers that others made runnable, and the bell on which it sleeps; the only part of the
+//! scheduler that is contended.
 //!
 //! ```text
 //!   groups    0 1 0 …        bit g: the group of 4096 numbers from 4096·g on may hold something
@@ -7,16 +7,16 @@
 //!   bell      where the worker sleeps
 //! ```
 //!
-//! A signal is one atomic OR. If the word was empty it is one more on the word above it, and so on: a
-//! signaller that finds a group empty sets the group's bit and looks whether the worker sleeps.
+//! A signal is one atomic OR. If the word was empty it is one more on the word above it, and so on: a signaller that
+//! finds a group empty sets the group's bit and checks whether the worker sleeps.
 //!
 //! # Why no signal is lost
-//! Level by level the argument of [`weft_atomic::bits`]: the worker clears a bit of a level *before* it
-//! empties what lies below; a signaller fills from below, and goes up if it found the level empty. So a
-//! signal whose bit is set in the lowest level is either taken, or the bits above it are set, or the
-//! signaller that found the level empty is about to set them. The last bit that is set is that of the
-//! group, by an atomic exchange; after it comes the look at the bell, which is the protocol of the
-//! [doorbell](weft_atomic::doorbell). The worker announces its sleep and then looks at the groups.
+//! Level by level the argument is that of [`weft_atomic::bits`]: the worker clears a bit of a level *before* it empties
+//! the level below; a signaller fills from below, and goes up if it found the level empty. So for a signal whose bit is
+//! set in the lowest level, either it is taken, or the bits above it are set, or the signaller that found the level empty
+//! is about to set them. The last bit that is set is that of the group, by an atomic exchange; after it comes the check
+//! of the bell, which is the protocol of the [doorbell](weft_atomic::doorbell). The worker announces its sleep and then
+//! looks at the groups.
 
 use weft_atomic::bits::Bits;
 use weft_atomic::{Doorbell, FenceMode, Kernel};

@@ -17,9 +17,8 @@ fn new_scheduler(config: Config) -> io::Result<&'static Scheduler> {
 
 /// Workers and the fibers that they run.
 ///
-/// Dropping it waits until all fibers have ended, and gives the memory of their stacks back as soon as no
-/// [`JoinHandle`] is left. A fiber of its own that drops it does not wait: the runtime ends with its last
-/// fiber, and keeps that memory.
+/// Dropping it waits until all fibers have ended, and releases the memory of their stacks as soon as no [`JoinHandle`] is
+/// left. A fiber of its own that drops it does not wait: the runtime ends with its last fiber, and keeps that memory.
 #[derive(Debug)]
 pub struct Runtime {
     inner: &'static Scheduler,
@@ -36,8 +35,8 @@ impl Runtime {
         })
     }
 
-    /// Runs `first` as a fiber on the calling thread, which is worker 0 until all fibers have ended.
-    /// Nothing is pinned. For a thread that something else belongs to, as a rank of the simulation.
+    /// Runs `first` as a fiber on the calling thread, which is worker 0 until all fibers have ended. Nothing is pinned.
+    /// For a thread that belongs to something else, such as a rank of the simulation.
     ///
     /// # Errors
     /// If there is no memory.
@@ -84,20 +83,20 @@ impl Runtime {
             .expect("a stack and a worker for another fiber")
     }
 
-    /// How many workers there may be.
+    /// Most workers that it may have.
     #[must_use]
     pub fn workers(&self) -> usize {
         self.inner.config.workers
     }
 
-    /// How many fibers are live; a moment's view.
+    /// Number of live fibers at some moment.
     #[must_use]
     pub fn live(&self) -> u64 {
         self.inner.live()
     }
 
-    /// The fiber of this [number](Fiber::number) and [incarnation](Fiber::incarnation), if it lives or its
-    /// result waits to be taken. Any two numbers may be asked for.
+    /// The fiber with this [number](Fiber::number) and [incarnation](Fiber::incarnation), if it lives or its result waits
+    /// to be taken. Any two numbers may be given.
     #[must_use]
     pub fn find(&self, number: u32, incarnation: u32) -> Option<Fiber> {
         let used = (number as usize) < self.inner.config.fibers

@@ -1,12 +1,12 @@
-//! Sanitizers: what they are told of stacks. Compiled in by `--cfg sanitizer="thread"` or `"address"` alone, which
+//! Sanitizers: the calls that tell them of stacks. Compiled in only by `--cfg sanitizer="thread"` or `"address"`, which
 //! `cargo xtask sanitize` sets; otherwise each function is empty.
 //!
 //! * ThreadSanitizer keeps a call stack and a clock for each thread. It is given one of its own "fibers" for
 //!   each stack, whose handle lies in the frame of the suspended context (see [`switch`](crate::switch)). A
 //!   switch orders what was before it before what comes after: both run on one thread.
-//! * AddressSanitizer marks the bytes around local variables. The last frames of a fiber that has ended are
-//!   never left, so their marks would stay on a stack that is used again: they are taken away. It is not
-//!   told the bounds of stacks, so it must run with `detect_stack_use_after_return=0`.
+//! * AddressSanitizer marks the bytes around local variables. The last frames of a fiber that has ended are never left,
+//!   so their marks would stay on a stack that is reused: they are removed. It is not told the bounds of stacks, so it
+//!   must run with `detect_stack_use_after_return=0`.
 
 use weft_atomic::AtomicPtr;
 #[cfg(any(sanitizer = "thread", sanitizer = "address"))]

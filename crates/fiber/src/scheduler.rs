@@ -1,6 +1,6 @@
-//! Scheduler: what the workers of a runtime share.
+//! Scheduler: the state that the workers of a runtime share.
 //!
-//! | owner | what |
+//! | owner | state |
 //! |---|---|
 //! | [`FiberTable`] | context, owner and incarnation of each number |
 //! | [`Stacks`] | the stacks, by number |
@@ -9,9 +9,9 @@
 //! | [`WorkerThreads`] | the threads of the workers |
 //! | [`Lifecycle`] | whether the runtime goes on |
 //!
-//! It lives for ever, so that a [`Fiber`](crate::Fiber) may be a plain value that outlives everything: a runtime that
-//! has ended gives back its threads and stacks, and leaves the tables, of which only the pages of numbers that were in
-//! use are memory.
+//! It lives for ever, so that a [`Fiber`](crate::Fiber) may be a plain value that outlives everything: a runtime that has
+//! ended releases its threads and stacks, and leaves the tables, of which only the pages of numbers that were in use take
+//! memory.
 
 use std::fmt;
 use std::io;

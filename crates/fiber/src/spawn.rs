@@ -14,7 +14,7 @@ use crate::scheduler::Scheduler;
 use crate::stack::Class;
 use crate::worker::{self, Worker};
 
-/// How a fiber is started.
+/// Settings for starting a fiber.
 #[derive(Clone, Debug, Default)]
 pub struct Builder {
     stack: Option<usize>,
@@ -24,7 +24,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// With the defaults of the runtime: its size of stacks, bound to a worker.
+    /// The defaults of the runtime: its size of stacks, bound to a worker.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -37,27 +37,27 @@ impl Builder {
         self
     }
 
-    /// Starts on this worker (modulo their number). Without, a fiber starts on the worker of the fiber
-    /// that starts it; one that is started from outside goes to the workers in turn.
+    /// Starts on this worker (modulo their number). By default a fiber starts on the worker of the fiber that starts it;
+    /// one that is started from outside goes to the workers in turn.
     #[must_use]
     pub fn worker(mut self, index: usize) -> Self {
         self.worker = Some(index);
         self
     }
 
-    /// Lets the fiber go on on another worker after a suspension.
+    /// Lets the fiber continue on another worker after a suspension.
     ///
     /// # Safety
-    /// What the fiber holds across a suspension must be fit to be sent to another thread, though the
-    /// compiler does not check it: no `Rc`, no guard of a lock, no borrow of a thread-local. It must not
-    /// rely on a thread-local having the same value after.
+    /// Everything the fiber holds across a suspension must be fit to be sent to another thread, though the compiler does
+    /// not check it: no `Rc`, no guard of a lock, no borrow of a thread-local. It must not rely on a thread-local having
+    /// the same value afterwards.
     #[must_use]
     pub unsafe fn migrating(mut self) -> Self {
         self.migrating = true;
         self
     }
 
-    /// Starts a fiber from a fiber of the same runtime, or from anywhere by [`Builder::spawn_on`].
+    /// Starts a fiber from a fiber of the same runtime; [`Builder::spawn_on`] does so from anywhere.
     ///
     /// # Errors
     /// If the caller is no fiber; if all fibers of the runtime are in use; if there is no memory for a
@@ -89,8 +89,8 @@ impl Builder {
         self.spawn_from(inner, here, body)
     }
 
-    /// As [`spawn_on`](Self::spawn_on), but nobody has the handle: the answer is the name alone, from which
-    /// [`JoinHandle::claim`] makes it, once. The fiber may do so itself.
+    /// Like [`spawn_on`](Self::spawn_on), but returns only the name, from which [`JoinHandle::claim`] makes the handle,
+    /// once. The fiber may do so itself.
     ///
     /// # Errors
     /// As for [`spawn`](Self::spawn).

@@ -8,19 +8,19 @@
 //!     1 page                    payload of the fiber       0 to 63 cache lines
 //! ```
 //!
-//! * A number is the name of a fiber in every table of the runtime. Its stack is found by a shift and an
-//!   addition: the slabs' table holds the start of each slab and the size of its stacks.
-//! * Memory is taken when it is first touched: a fiber that waits has one page, seldom two. A stack that
-//!   is used again keeps its pages, since it will need them; the deep part of a stack that was used far
-//!   down is given back when the stack goes to the depot.
-//! * The guard is an entry of the page table where the kernel knows how (6.13 and later): it costs no
-//!   mapping, so a million stacks are guarded. Elsewhere it cuts the mapping in two, and only the first
-//!   [`GUARDED_BY_MAPPING`] stacks can have one.
-//! * Each number is in one place: with a fiber or its [handle](crate::JoinHandle), kept by a worker, in the
-//!   depot, or retired. When the runtime has ended, no worker keeps any, so the depot knows how many handles
-//!   are left; the memory is given back when the last of them is gone.
-//! * Tops at the same place of each stack would fall into the same few sets of the cache: from a thousand
-//!   fibers on a switch would take two to four times as long. Hence the colour.
+//! * A number is the name of a fiber in every table of the runtime. Its stack is found by a shift and an addition: the
+//!   table of slabs has the start of each slab and the size of its stacks.
+//! * Memory is taken when it is first touched: a waiting fiber has one page, seldom two. A stack that is reused keeps its
+//!   pages, since it will need them; the deep part of a stack that was used far down is released when the stack goes to
+//!   the depot.
+//! * The guard is an entry of the page table if the kernel supports it (6.13 and later): it costs no mapping, so a
+//!   million stacks are guarded. Otherwise it cuts the mapping in two, and only the first [`GUARDED_BY_MAPPING`] stacks
+//!   can have one.
+//! * Each number is in one place: with a fiber or its [handle](crate::JoinHandle), kept by a worker, in the depot, or
+//!   retired. When the runtime has ended, no worker keeps any, so the depot knows how many handles are left; the memory
+//!   is released when the last of them is gone.
+//! * Tops at the same offset of each stack would map to the same few sets of the cache: from a thousand fibers on a
+//!   switch would take two to four times as long. Hence the colour.
 
 use std::io;
 use std::sync::Mutex;

@@ -1,6 +1,6 @@
 //! Stack cache of a worker: free stacks that it keeps for its next fibers, by size.
 //!
-//! Touched by the thread of the worker alone. Stacks go between it and the depot of [`Stacks`] in batches.
+//! Only the thread of the worker touches it. Stacks go between it and the depot of [`Stacks`] in batches.
 
 use std::cell::RefCell;
 use std::io;

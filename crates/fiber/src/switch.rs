@@ -1,4 +1,4 @@
-//! Context switch of x86-64. Under Miri it is played by [threads](../switch_of_threads.rs).
+//! Context switch of x86-64. Under Miri, [threads](../switch_of_threads.rs) emulate it.
 //!
 //! ```text
 //!   a suspended context                    a new one
@@ -8,14 +8,14 @@
 //!         … the frames of the fiber
 //! ```
 //!
-//! Everything else is lost for the compiler at a switch, so it saves what it needs and no more: usually
-//! nothing. The two registers that it does not let us declare are saved by hand. The next context is
-//! reached by a jump and not by a return, which the processor would predict wrongly.
+//! The compiler treats everything else as clobbered by a switch, so it saves what it needs and no more: usually nothing.
+//! The two registers that cannot be declared as clobbered are saved by hand. The next context is reached by a jump and
+//! not by a return, which the processor would predict wrongly.
 //!
-//! Under ThreadSanitizer its [handle](crate::sanitizer) of the stack stands above the address.
+//! Under ThreadSanitizer its [handle](crate::sanitizer) of the stack is above the address.
 //!
-//! The floating-point control words (`mxcsr`, the x87 word) stay with the worker. A shadow stack (CET) is
-//! not switched; Linux gives none to a program that does not ask for it.
+//! The floating-point control words (`mxcsr`, the x87 word) stay with the worker. A shadow stack (CET) is not switched;
+//! Linux gives one only to a program that asks for it.
 
 use core::arch::{asm, naked_asm};
 

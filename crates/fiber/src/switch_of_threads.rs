@@ -1,7 +1,7 @@
-//! Context switch, played by threads: for Miri, which has no stack pointer to change.
+//! Context switch emulated by threads: for Miri, which has no stack pointer to change.
 //!
-//! A context is a thread that runs while it has the turn. Everything above the switch is the code that ships, so
-//! what it does with results, stacks and tables is checked. The worker that a thread is goes along with the turn.
+//! A context is a thread that runs while it has the turn. Everything above the switch is the production code, so its
+//! handling of results, stacks and tables is checked. The worker that a thread is goes along with the turn.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};

@@ -1,6 +1,6 @@
 //! Threads of the workers of a runtime: which are started, and on which cores they run.
 //!
-//! Invariant: a worker is played by one thread ever. Its bit in `played` is set under the lock before that thread
+//! Invariant: only one thread ever plays a worker. The worker's bit in `played` is set under the lock before that thread
 //! plays it, and stays.
 
 use std::io;

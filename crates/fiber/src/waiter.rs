@@ -1,4 +1,4 @@
-//! Waiter: the value that stands for whoever waits: a thread, a fiber, or a task of an asynchronous executor.
+//! Waiter: the value that stands for what waits: a thread, a fiber, or a task of an asynchronous executor.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -19,7 +19,7 @@ thread_local! {
 #[derive(Clone, Debug)]
 pub struct ParkedThread(Arc<Parker>);
 
-/// Somebody who waits and can be woken. Waking is telling: look again at what you wait for.
+/// A waiter that can be woken. Waking it means: look again at what you wait for.
 #[derive(Clone, Debug)]
 pub enum Waiter {
     /// A thread. It lets others run for a moment, then sleeps on a futex of its own.
@@ -51,7 +51,7 @@ impl Waiter {
         matches!(self, Self::Thread(_))
     }
 
-    /// The worker that runs it, if it is a fiber: of one that is suspended, the one that will go on with it.
+    /// The worker that runs it, if it is a fiber; for a suspended fiber, the worker that will continue it.
     #[must_use]
     pub fn worker(&self) -> Option<WorkerId> {
         match self {
@@ -60,7 +60,7 @@ impl Waiter {
         }
     }
 
-    /// Makes it look again.
+    /// Wakes it: it looks again.
     #[inline]
     pub fn wake(self) {
         match self {
@@ -70,7 +70,7 @@ impl Waiter {
         }
     }
 
-    /// As [`wake`](Self::wake), and keeps it.
+    /// Like [`wake`](Self::wake), and keeps it.
     #[inline]
     pub fn wake_by_ref(&self) {
         match self {
@@ -89,14 +89,14 @@ pub fn park() {
     park_after(YIELDS);
 }
 
-/// As [`park`]; a thread sleeps at once: it has [given way](give_way_before_park) before.
+/// Like [`park`]; a thread sleeps at once: it has [yielded](give_way_before_park) before.
 #[inline]
 pub fn park_at_once() {
     park_after(0);
 }
 
-/// Before a [`park_at_once`]: a thread that is no fiber lets others run for as long as [`park`] does, and looks each time that it is back.
-/// What it looks at may wake it; then this ends.
+/// For use before a [`park_at_once`]: a thread that is no fiber lets others run for as long as [`park`] does, and looks
+/// each time that it is back. What it looks at may wake it; then this ends.
 pub fn give_way_before_park(look: impl FnMut()) {
     if fiber::current().is_none() {
         let _ = PARKER.try_with(|parker| parker.give_way(YIELDS, look));
@@ -113,10 +113,10 @@ fn park_after(yields: u32) {
     }
 }
 
-/// Has the caller's *worker* sleep in `wait`, for instance on a doorbell that other processes ring too;
-/// for a fiber that drives what others of its worker wait for, when none of them is runnable. `ring` must
-/// end that sleep: it is called when a fiber of the worker becomes runnable meanwhile. Does not sleep if
-/// one is already: then it answers false. On a thread that is no worker it just waits.
+/// Makes the caller's *worker* sleep in `wait`, for instance on a doorbell that other processes ring too; for a fiber
+/// that drives what others of its worker wait for, when none of them is runnable. `ring` must end that sleep: it is
+/// called when a fiber of the worker becomes runnable meanwhile. Does not sleep and returns false if one is runnable
+/// already. On a thread that is no worker it just waits.
 pub fn sleep_elsewhere(ring: &Arc<dyn Fn() + Send + Sync>, wait: impl FnOnce()) -> bool {
     worker::sleep_elsewhere(ring, wait)
 }

@@ -9,17 +9,16 @@
 //! ```
 //!
 //! # Who may touch what
-//! A fiber has one owner at a time, the worker in the table of owners. Only the owner runs it, has it in
-//! its queue, stores its context, and gives it to another (SYNC worker.give: the owner stores the
-//! context, then the new owner in the table, then signals there; the new owner takes the bit). So a fiber
-//! that yields or parks cannot be started on another worker before it is off its stack, and no fiber has
-//! a state that needs a lock.
+//! A fiber has one owner at a time, the worker in the table of owners. Only the owner runs it, has it in its queue,
+//! stores its context, and gives it to another (SYNC worker.give: the owner stores the context, then the new owner in the
+//! table, then signals there; the new owner takes the bit). So a fiber that yields or parks cannot be started on another
+//! worker before it is off its stack, and no fiber has a state that needs a lock.
 //!
-//! A signaller reads the owner and sets the fiber's bit there. If the fiber was given away in between,
-//! the old owner finds a bit of a fiber that is not its own, and passes it on. A bit of a fiber that has
-//! ended is dropped; if the number lives again, the new fiber looks once for nothing.
+//! A signaller reads the owner and sets the fiber's bit there. If the fiber was given away in between, the old owner
+//! finds a bit of a fiber that is not its own, and passes it on. A bit of a fiber that has ended is dropped; if the
+//! number is in use again, the new fiber looks once for nothing.
 //!
-//! What is not atomic in [`Worker`] is touched by its thread alone.
+//! Fields of [`Worker`] that are not atomic are touched only by its thread.
 
 use std::cell::Cell;
 use std::io;
@@ -560,8 +559,7 @@ pub fn current_worker() -> Option<usize> {
     worker.running().map(|_| worker.index)
 }
 
-/// Lets every other runnable fiber of this worker run first. On a thread that is no fiber: lets other
-/// threads run.
+/// Lets every other runnable fiber of this worker run first. On a thread that is no fiber: lets other threads run.
 #[inline(never)]
 pub fn yield_now() {
     let Some(worker) = HERE.get() else {
@@ -580,7 +578,7 @@ pub fn yield_now() {
     }
 }
 
-/// As [`yield_now`], and the fiber comes back on the same worker, also if it may migrate.
+/// Like [`yield_now`], and the fiber comes back on the same worker, even if it may migrate.
 pub fn yield_in_place() {
     let Some(worker) = here() else {
         return std::thread::yield_now();

@@ -1,5 +1,5 @@
-//! Adoption: a launcher for a process that was started without one, when it starts others; or for the ranks of one that starts no
-//! later processes.
+//! Adoption: a launcher for a process that was started without one, when it starts others; or for ranks whose launcher
+//! starts no later processes.
 //!
 //! ```text
 //!   the process ── weft adopt ──► detached: a launcher that is nobody's child ── frontend ── supervisor ── later processes
@@ -12,9 +12,9 @@
 //!   the lowest of each host ── weft adopt ──► an agent: joins the head, has the ranks of its host as above
 //! ```
 //!
-//! Whoever dies: the launcher sees the end of the process by a handle, and ends all that belongs to the job unless MPI was
-//! finalised. The end of the launcher ends the process by its lifeline. The launcher is no child of the process, which
-//! may wait for children of its own. Head and agents lose each other as in any job on several hosts.
+//! Deaths: the launcher sees the end of the process by a handle, and then ends everything that belongs to the job unless
+//! MPI was finalised. The end of the launcher ends the process by its lifeline. The launcher is no child of the process,
+//! which may wait for children of its own. Head and agents lose each other as in any job on several hosts.
 
 use std::env;
 use std::ffi::OsStr;
@@ -39,7 +39,7 @@ use crate::options::{CommandLine, Input, OnDeadlock, ProgramLine};
 use crate::worlds::Worlds;
 use crate::{job, plan};
 
-/// What a process tells the launcher that is to adopt it.
+/// The data of a process for the launcher that is to adopt it.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Adoption {
     release: u32,
@@ -52,36 +52,36 @@ enum Role {
     /// The launcher of a job on one host.
     Job {
         worlds: Box<Worlds>,
-        /// Which rank the process is, of how many that another launcher has started on this host.
+        /// The process's rank among those that another launcher has started on this host.
         rank: u32,
         ranks: u32,
-        /// What the other ranks show, as text; `None` if there cannot be any.
+        /// The key that the other ranks show, as text; `None` if there cannot be any.
         key: Option<String>,
     },
-    /// The head of a job on several hosts, of so many ranks, which has none itself.
+    /// The head of a job of this many ranks on several hosts, which has none itself.
     Head {
         ranks: u32,
-        /// What agents prove, as text.
+        /// The key that agents prove, as text.
         key: String,
     },
     /// The agent of a host of such a job.
     Agent(AgentRole),
 }
 
-/// What an agent is to know before it joins.
+/// The data for an agent before it joins.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentRole {
     /// The ranks of its host, ascending.
     pub ranks: Vec<u32>,
-    /// Which of them has started it.
+    /// The rank that has started it.
     pub rank: u32,
-    /// What the other ranks show, and it proves to the head, as text.
+    /// The key that the other ranks show, and that it proves to the head, as text.
     pub key: String,
-    /// Where the head listens, as [`way_in`] writes it.
+    /// Address of the head, in the form of [`way_in`].
     pub head: String,
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub universe: u32,
-    /// How many messages follow with the values that its ranks have published.
+    /// Number of messages that follow with the values that its ranks have published.
     pub portions: u32,
 }
 
@@ -91,7 +91,7 @@ impl Adoption {
         Self { release, role }
     }
 
-    /// Of a program that nobody started as a rank, with these ports and names.
+    /// For a program that was not started as a rank, with these ports and names.
     pub fn of_program(worlds: Worlds) -> Self {
         Self::new(Role::Job {
             worlds: Box::new(worlds),
@@ -101,7 +101,7 @@ impl Adoption {
         })
     }
 
-    /// Of a rank of another launcher, whose other ranks come later and show this key.
+    /// For a rank of another launcher, whose other ranks come later and show this key.
     pub fn of_rank(worlds: Worlds, rank: u32, ranks: u32, key: &Key) -> Self {
         Self::new(Role::Job {
             worlds: Box::new(worlds),
@@ -111,7 +111,7 @@ impl Adoption {
         })
     }
 
-    /// Of a job on several hosts, by the head.
+    /// For a job on several hosts, by the head.
     pub fn of_hosts(ranks: u32, key: &Key) -> Self {
         Self::new(Role::Head {
             ranks,
@@ -119,7 +119,7 @@ impl Adoption {
         })
     }
 
-    /// Of a host of such a job, by an agent.
+    /// For a host of such a job, by an agent.
     pub fn of_host(role: AgentRole) -> Self {
         Self::new(Role::Agent(role))
     }
@@ -147,7 +147,7 @@ pub struct AdoptedProcess {
     pub process: ProcessHandle,
     /// Its rank.
     pub rank: u32,
-    /// The socket over which it tells and asks.
+    /// The socket for its messages and questions.
     pub control: OwnedFd,
     /// Never written to: closes when we end, and ends the process then.
     pub lifeline: OwnedFd,
@@ -156,7 +156,7 @@ pub struct AdoptedProcess {
 /// A job that was not started by its launcher: its first process here, and what belongs to all of them.
 #[derive(Debug)]
 pub struct AdoptedJob {
-    /// Who has asked for the launcher.
+    /// The process that has asked for the launcher.
     pub first: AdoptedProcess,
     /// The memory that the processes have made for themselves and others.
     pub memory: OwnedFd,
@@ -169,9 +169,9 @@ pub struct AdoptedJob {
 /// The other ranks of a host, which come when they need a launcher.
 #[derive(Debug)]
 pub struct OtherRanks {
-    /// Where they connect.
+    /// The socket to which they connect.
     pub listener: OwnedFd,
-    /// What they show.
+    /// The key that they show.
     pub key: Key,
     /// Closes when all ranks of the host have ended.
     pub ends: OwnedFd,
@@ -182,18 +182,18 @@ pub struct OtherRanks {
 pub struct AdoptedHost {
     /// Its ranks, ascending.
     pub ranks: Vec<u32>,
-    /// Who has asked for the launcher.
+    /// The process that has asked for the launcher.
     pub first: AdoptedProcess,
     /// The memory that its ranks share.
     pub memory: OwnedFd,
     /// The other ranks.
     pub others: OtherRanks,
-    /// What its ranks have published: later processes reach them by it.
+    /// The values that its ranks have published, by which later processes reach them.
     pub values: Vec<PublishedValue>,
 }
 
 impl AdoptedHost {
-    /// It is not taken over after all, and its ranks go on as before.
+    /// Does not take it over; its ranks go on as before.
     pub fn refuse(self, reason: String) {
         let answer = Answer::Refused { reason }.encode();
         let _ = passing::send(&self.first.control, &answer, &[]);
@@ -203,9 +203,9 @@ impl AdoptedHost {
 /// A job on several hosts that was not started by its launcher.
 #[derive(Debug)]
 pub struct AdoptedHosts {
-    /// To whoever has asked for the head.
+    /// The control socket of the process that has asked for the head.
     pub control: OwnedFd,
-    /// What agents prove.
+    /// The key that agents prove.
     pub key: Key,
 }
 
@@ -214,7 +214,7 @@ pub struct AdoptedHosts {
 pub enum Takeover {
     /// Its ranks are on this host.
     ThisHost(Box<AdoptedJob>),
-    /// They are on several.
+    /// The ranks are on several hosts.
     SeveralHosts(AdoptedHosts),
 }
 

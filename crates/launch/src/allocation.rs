@@ -1,7 +1,7 @@
-//! Allocation of a scheduler: the hosts and ranks that it has given to the job in which `mpiexec` runs, and by which of its
-//! commands they are reached.
+//! Allocation of a scheduler: the hosts and ranks that it has given to the job in which `mpiexec` runs, and the command
+//! by which they are reached.
 //!
-//! | who | where it says so | how its hosts are reached |
+//! | scheduler | source | how its hosts are reached |
 //! |---|---|---|
 //! | [host files](host_file) of an operator | `OMPI_MCA_orte_default_hostfile`, `HYDRA_HOST_FILE`, … | `ssh`, with the options that it sets |
 //! | [Flux](flux) | `FLUX_URI`, and what `flux kvs get resource.R` answers | `flux exec` |
@@ -10,10 +10,11 @@
 //! | [PBS](pbs) | `PBS_NODEFILE` | `ssh`: its own commands carry no standard input |
 //! | [Grid Engine](grid_engine) | `PE_HOSTFILE` | `qrsh -inherit` |
 //!
-//! In this order: what somebody has set by hand comes first, and a scheduler that runs within an allocation of another one
-//! before that. Where the command of a scheduler is not installed (in a container, say), it is `ssh`.
+//! They are searched in this order: variables that were set by hand come first, and a scheduler that runs within an
+//! allocation of another one before that one. If the command of a scheduler is not installed (in a container, for
+//! example), `ssh` is used.
 //!
-//! Each scheduler is one file, and its parsers are functions of texts. What a process sees of its surroundings is a trait,
+//! Each scheduler is one file, and its parsers are functions of texts. A process's view of its environment is a trait,
 //! [`Surroundings`], so that tests need no scheduler.
 
 mod flux;
@@ -39,38 +40,38 @@ use std::fmt::{self, Write as _};
 use crate::mapping::{HostAddress, HostSlots};
 pub use surroundings::{Surroundings, ThisProcess};
 
-/// Most hosts that one is believed to have: one for each rank, and some.
+/// Most hosts that an allocation may have: one for each rank, and some more.
 const MOST_HOSTS: usize = 100_000;
 
-/// What a scheduler has given to this job.
+/// The hosts that a scheduler has given to this job.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SchedulerAllocation {
-    /// Whose it is, as the user knows it: `Slurm`.
+    /// The scheduler's name, as the user knows it: `Slurm`.
     pub scheduler: &'static str,
-    /// The variables that say so.
+    /// The variables that were read.
     pub source: String,
-    /// Its hosts, each once, with how many ranks it takes.
+    /// Its hosts, each once, with the number of ranks it takes.
     pub hosts: Vec<HostSlots>,
-    /// What reaches one of them.
+    /// The command that reaches one of them.
     pub command: Vec<OsString>,
 }
 
-/// What was found.
+/// Result of the search for an allocation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Found {
-    /// No scheduler has started us.
+    /// No scheduler has started this process.
     #[default]
     Nothing,
     /// This.
     Allocation(SchedulerAllocation),
-    /// One that cannot be used: a sentence for the user.
+    /// An allocation that cannot be used: a sentence for the user.
     Unusable(String),
 }
 
-/// Why one cannot be used: completes "the allocation of Slurm is not used: …".
+/// Reason why an allocation cannot be used: completes "the allocation of Slurm is not used: …".
 type Reason = String;
 
-/// One scheduler: whether it has started us, and with what.
+/// One scheduler: whether it has started this process, and with which hosts.
 type Look = fn(&dyn Surroundings) -> Option<Result<SchedulerAllocation, Reason>>;
 
 const SCHEDULERS: [(&str, Look); 6] = [
@@ -138,7 +139,7 @@ impl SchedulerAllocation {
         })
     }
 
-    /// How many ranks it takes; a host that does not say takes one.
+    /// Number of ranks it takes; a host without a number takes one.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         let slots = self.hosts.iter().map(|host| host.slots.unwrap_or(1));

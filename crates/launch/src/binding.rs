@@ -1,4 +1,4 @@
-//! Binding of ranks to cores: on which of the cores that a host lets us use each of its ranks begins, and on which it has to
+//! Binding of ranks to cores: on which of the available cores of a host each of its ranks begins, and on which it must
 //! stay.
 //!
 //! ```text
@@ -8,9 +8,9 @@
 //!   --bind-to none       free:  begins wherever the kernel likes
 //! ```
 //!
-//! *Near* keeps nobody anywhere: a second job on the same cores, or a foreign program, is made room for by the kernel, which
-//! moves ranks as it moves all programs. What is asked for counts within what is allowed: the affinity that the launcher
-//! itself has, which control groups and schedulers set.
+//! *Near* binds no rank: for a second job on the same cores, or a foreign program, the kernel makes room by moving ranks
+//! as it moves all programs. Requests apply within what is allowed: the affinity of the launcher itself, which control
+//! groups and schedulers set.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use weft_sys::cores;
 use weft_sys::topology::{LIBRARY, Level, Object, Topology};
 
-/// What hardware threads have in common, as it travels to agents.
+/// Resources that hardware threads have in common, as sent to agents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Domain {
     /// A package.
@@ -38,7 +38,7 @@ pub enum Domain {
 }
 
 impl Domain {
-    /// What a word of the command line means.
+    /// The value of a word of the command line.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Some(match word {
@@ -66,44 +66,44 @@ impl Domain {
     }
 }
 
-/// To what a rank is bound.
+/// What a rank is bound to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum BindTo {
     /// To nothing.
     Nothing,
-    /// To so many objects of a kind.
+    /// This many objects of a kind.
     Domain(Domain, u32),
-    /// To these hardware threads: of the first rank, the second, and so on, again and again.
+    /// These hardware threads: the first list for the first rank, the second for the second, and so on, repeatedly.
     Lists(Vec<Vec<usize>>),
 }
 
-/// What the command line says of the cores of ranks.
+/// Settings of the command line for the cores of ranks.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BindingRequest {
-    /// To what they are bound.
+    /// What ranks are bound to.
     pub bind: Option<BindTo>,
-    /// Ranks are dealt to objects of this kind, one after the other.
+    /// Ranks are dealt to objects of this kind, in turn.
     pub map: Option<Domain>,
-    /// … so many to each before the next gets one.
+    /// Ranks for each object before the next gets one.
     pub per_object: Option<u32>,
     /// Cores of each rank.
     pub cores_each: Option<u32>,
-    /// Neighbours share objects, although ranks are dealt to them one after the other.
+    /// Neighbouring ranks share objects, although ranks are dealt to them in turn.
     pub fill: bool,
     /// The hardware threads that may be used, of those that are allowed; empty: all.
     pub threads: Vec<usize>,
-    /// It is said where ranks run.
+    /// Whether to print where ranks run.
     pub report: bool,
 }
 
-/// Where a rank runs.
+/// The cores of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RankCores {
     /// Anywhere.
     Free,
-    /// It begins there.
+    /// It begins on these.
     Near(Vec<usize>),
-    /// It stays there.
+    /// It stays on these.
     Bound(Vec<usize>),
 }
 
@@ -111,7 +111,7 @@ pub enum RankCores {
 pub static FREE: RankCores = RankCores::Free;
 
 impl RankCores {
-    /// For people: "is bound to 0-3".
+    /// For display: "is bound to 0-3".
     #[must_use]
     pub fn describe(&self) -> String {
         match self {
@@ -123,7 +123,7 @@ impl RankCores {
 }
 
 impl BindingRequest {
-    /// Whether nothing was said of where ranks run.
+    /// Whether the command line has no such setting.
     fn is_silent(&self) -> bool {
         let said = Self {
             report: false,
@@ -132,10 +132,10 @@ impl BindingRequest {
         said == Self::default()
     }
 
-    /// Where so many ranks of this host run, and what to tell the user of it.
+    /// Where this many ranks of this host run, and what to tell the user about it.
     ///
     /// # Errors
-    /// A sentence, if that cannot be had here.
+    /// A sentence, if the request cannot be met here.
     pub fn of_this_host(&self, ranks: usize) -> Result<(Vec<RankCores>, Option<String>), String> {
         let free = (vec![RankCores::Free; ranks], None);
         let allowed = match cores::allowed() {
@@ -167,10 +167,10 @@ impl BindingRequest {
         }
     }
 
-    /// How many ranks this host takes, if so many were asked for on each object of a kind.
+    /// Number of ranks for this host, if a number was requested for each object of a kind.
     ///
     /// # Errors
-    /// A sentence, if it is not known how many of those it has.
+    /// A sentence, if the number of these objects is unknown.
     pub fn room(&self) -> Result<Option<u32>, String> {
         let Some((each, map)) = self.per_object.zip(self.map) else {
             return Ok(None);
@@ -361,7 +361,7 @@ impl BindingRequest {
     }
 }
 
-/// Where ranks begin if nobody says anything: neighbours together, spread evenly over caches and memory nodes.
+/// Where ranks begin by default: neighbours together, spread evenly over caches and memory nodes.
 fn near(topology: &Topology, ranks: usize) -> Vec<RankCores> {
     let free = vec![RankCores::Free; ranks];
     let cores = topology.objects(Level::Core);
@@ -391,7 +391,7 @@ fn near(topology: &Topology, ranks: usize) -> Vec<RankCores> {
     (0..ranks).map(place).collect()
 }
 
-/// Numbers as people write them: "0-3,8".
+/// Numbers in the form "0-3,8".
 #[must_use]
 pub fn ranges(numbers: &[usize]) -> String {
     let mut text = String::new();
@@ -441,10 +441,10 @@ pub fn parse_ranges(text: &str) -> Result<Vec<usize>, String> {
     }
 }
 
-/// What `weft info` says of the topology: how many objects there are of each kind that we may use.
+/// The topology for `weft info`: the number of usable objects of each kind.
 ///
 /// # Errors
-/// Why it is not known.
+/// Why it is unknown.
 pub fn topology_found() -> Result<String, String> {
     let topology = Topology::of_this_machine().map_err(|error| error.to_string())?;
     let allowed = cores::allowed().map_err(|error| error.to_string())?;

@@ -10,20 +10,20 @@
 //!
 //! Variables and descriptors pass through any wrapper (`sh -c`, `env`, `unshare`, `gdb --args`) until
 //! MPI is initialised. From then on the descriptors close on `exec`, and the caller of [`join`] removes
-//! [`Launcher::variables`] from the environment: what a rank starts is not taken for that rank. `WEFT_JOB` stays:
-//! below a rank of ours, variables of a foreign launcher further up mean nothing. Nor do those that a rank of ours has
-//! for scripts to read (`PMI_RANK` and its kin): they are looked at by nobody here.
+//! [`Launcher::variables`] from the environment, so that a process started by a rank is not taken for that rank. `WEFT_JOB` stays:
+//! below a rank of Weft, variables of a foreign launcher further up are ignored. So are the variables that Weft sets
+//! for scripts to read (`PMI_RANK` and the like): nothing here reads them.
 //!
 //! Under a launcher that speaks PMI version 1 or PMIx the ranks do among themselves what that launcher does not:
-//! [`pmi`], [`pmix`]. Later processes are started there by a launcher of ours that [adopts](adopted) the ranks, on several hosts after
-//! [calls] between them. Deadlocks are [searched for](deadlock_search) by one of the ranks. Nobody's
-//! variables: a job of one. Variables of a launcher that is not understood: an error
+//! [`pmi`], [`pmix`]. Later processes are started there by a launcher of Weft that [adopts](adopted) the ranks, on several hosts after
+//! [calls] between them. One of the ranks [searches for deadlocks](deadlock_search). A process without variables of any launcher is a job
+//! of one. Variables of a launcher that is not understood are an error
 //! that names it, never many copies of rank 0.
 //!
 //! # What every launcher gives
-//! [`Launcher`] is what this library needs of any: a rank, the hosts of all ranks, memory for those of
+//! [`Launcher`] is what this library needs of any launcher: a rank, the hosts of all ranks, memory for those of
 //! one host, a key, a store with a fence by which ranks exchange addresses, an end. PMI-1, PMI-2 and PMIx
-//! offer the store and the fence; what else there is, [`Launcher`] asks for as little as they give.
+//! offer the store and the fence; beyond these, [`Launcher`] asks for little.
 
 pub(crate) mod abstract_socket;
 mod adopted;
@@ -57,21 +57,21 @@ pub use crate::control::{NAME_LIMIT, VALUE_LIMIT};
 pub use crate::job_request::{JobAnswer, JobRequest, Refusal, SpawnProgram, SpawnRequest, World};
 pub use crate::worlds::{PortName, Served, Worlds};
 
-/// Tells the launcher where counters stand.
+/// Tells the launcher the addresses of counters.
 pub type CounterTeller = Box<dyn Fn(&Counters) + Send + Sync>;
 
-/// What a rank needs of whatever started it. Calls wait for the launcher, and may come from any thread.
+/// The interface of a rank to its launcher. Calls wait for the launcher, and may come from any thread.
 pub trait Launcher: fmt::Debug + Send + Sync {
     /// This process's rank.
     fn rank(&self) -> u32;
 
-    /// Which of the programs on the command line this is, from 0.
+    /// Index of this program among those on the command line, from 0.
     fn appnum(&self) -> u32;
 
-    /// Which host each rank runs on.
+    /// The host of each rank.
     fn hosts(&self) -> &HostMap;
 
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     fn size(&self) -> u32 {
         self.hosts().size()
     }
@@ -81,15 +81,15 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         self.hosts().local_rank(self.rank())
     }
 
-    /// How many ranks of the job run on this host.
+    /// Number of ranks of the job on this host.
     fn local_size(&self) -> u32 {
         self.hosts().local_size(self.hosts().host(self.rank()))
     }
 
-    /// The variables by which this process was told that it is a rank: to be removed once it is one.
+    /// The variables that made this process a rank: to be removed once it is one.
     fn variables(&self) -> &'static [&'static str];
 
-    /// Whether nobody started this: a job of one that made itself.
+    /// Whether this process was started without a launcher: a job of one that it made itself.
     fn is_singleton(&self) -> bool;
 
     /// The descriptor of the memory that the ranks of this host share, for `Shm::attach` with
@@ -108,25 +108,26 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// If the launcher is gone, or does not take it.
     fn put(&self, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
 
-    /// Waits until all ranks of the job have come here. What they have [`put`](Self::put) before can be
-    /// read by all then.
+    /// Waits until all ranks of the job have called it. Then all can read the values that they have [`put`](Self::put)
+    /// before.
     ///
     /// # Errors
     /// If the launcher is gone.
     fn fence(&self) -> Result<(), BootstrapError>;
 
-    /// What a rank has published; `None` if nothing by that name.
+    /// The value that a rank has published; `None` if there is none of that name.
     ///
     /// # Errors
     /// If the launcher is gone.
     fn get(&self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
-    /// How many processes are expected to be useful in all (MPI 5.0, section 11.10.1).
+    /// The number of processes expected to be useful (MPI 5.0, section 11.10.1).
     fn universe(&self) -> u32 {
         self.size()
     }
 
-    /// The world of this process, if it was started from within a program; `None` for those that the job starts with.
+    /// The world of this process, if it was started from within a program; `None` for a process that the job started
+    /// with.
     fn later(&self) -> Option<&World> {
         None
     }
@@ -137,7 +138,7 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         later.map_or(self.rank(), |world| world.members[self.rank() as usize])
     }
 
-    /// Which host each of those ranks runs on that the job started with.
+    /// The host of each rank that the job started with.
     fn job_hosts(&self) -> &HostMap {
         self.hosts()
     }
@@ -147,34 +148,34 @@ pub trait Launcher: fmt::Debug + Send + Sync {
         self.local_rank()
     }
 
-    /// Asks something of the job as a whole: to start processes, to open ports, to publish names.
+    /// Sends a request to the job as a whole: to start processes, to open ports, to publish names.
     ///
     /// # Errors
-    /// If the launcher is gone. What it refuses is an answer.
+    /// If the launcher is gone. A refusal is an answer.
     fn ask_job(&self, request: &JobRequest) -> Result<JobAnswer, BootstrapError>;
 
-    /// Tells the launcher whether this process shares communicators with processes of other worlds. That it does not
-    /// is known to the launcher when this returns.
+    /// Tells the launcher whether this process shares communicators with processes of other worlds. When this returns,
+    /// the launcher knows if it does not.
     fn connected(&self, connected: bool);
 
-    /// What tells the launcher where counters of this process stand, for who looks at the running job; each of its engines has
-    /// some.
+    /// A callback that tells the launcher where counters of this process are, for the inspection of a running job; each
+    /// of its engines has some.
     fn counters(&self) -> Option<CounterTeller> {
         None
     }
 
-    /// Whether somebody may inquire what this process waits for: the launcher, or another rank for it.
+    /// Whether this process may be asked what it waits for: by the launcher, or by another rank for it.
     fn inquires(&self) -> bool {
         false
     }
 
-    /// Tells whoever has inquired what this process waits for.
+    /// Answers an inquiry with what this process waits for.
     fn waits(&self, waits: &RankWaits) {
         let _ = waits;
     }
 
-    /// Tells the launcher that this process goes on when others die: if all of the job do, it does not end with a death.
-    /// That is known to the launcher when this returns. Other launchers than ours do not care.
+    /// Tells the launcher that this process goes on when others die: if all processes of the job do, the job does not end
+    /// with a death. The launcher knows it when this returns. Other launchers ignore it.
     fn handles_losses(&self) {}
 
     /// Tells the launcher that MPI is initialised: an exit without [`finalised`](Self::finalised) is a
@@ -184,29 +185,30 @@ pub trait Launcher: fmt::Debug + Send + Sync {
     /// Tells the launcher that MPI is finalised.
     fn finalised(&self);
 
-    /// Tells the launcher that this process has used sessions only and has ended them: ranks of other hosts do not wait for it in
-    /// `MPI_Finalize`. Those of its own are told by itself. Whether it passes that on: other launchers than ours have no way to.
+    /// Tells the launcher that this process has used sessions only and has ended them: ranks of other hosts do not wait
+    /// for it in `MPI_Finalize`. The process itself tells those of its own host. Returns whether the launcher passes it
+    /// on, which other launchers cannot.
     fn absent(&self) -> bool {
         false
     }
 
-    /// This process is about to end with MPI, and has not met the others before: they may go on, and wait for it. Who searches for
-    /// deadlocks has to know.
+    /// Says that this process is about to end with MPI, and has not met the others before: they may go on, and wait for
+    /// it. The search for deadlocks needs to know.
     fn ends_early(&self) {}
 
-    /// Tells the launcher that this process goes no further because another one is lost: how it ends is no failure of its
-    /// own.
+    /// Tells the launcher that this process stops because another one is lost: its own end is no failure of its own.
     fn bereaved(&self);
 
     /// Asks the launcher to end the whole job with this exit code, printing the text. Returns: the
     /// caller then exits, with the same code.
     fn abort(&self, code: i32, text: &str);
 
-    /// After an [`abort`](Self::abort): waits for a while to be ended by the launcher, if that had better do so than this process.
+    /// After an [`abort`](Self::abort): waits for a while to be ended by the launcher, if it is better that the launcher
+    /// does so.
     fn await_end(&self) {}
 }
 
-/// Why a process cannot learn which rank it is.
+/// Reason why a process cannot learn which rank it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BootstrapError {
     text: String,
@@ -226,8 +228,8 @@ impl fmt::Display for BootstrapError {
 
 impl std::error::Error for BootstrapError {}
 
-/// Finds out from the environment. Call once, when MPI is initialised; then remove [`Launcher::variables`]
-/// with `weft_sys::environment::remove`.
+/// Reads the rank from the environment. Call it once, when MPI is initialised; then remove [`Launcher::variables`] with
+/// `weft_sys::environment::remove`.
 ///
 /// If this process is a rank, it is from now on ended by the kernel when its launcher is gone.
 ///

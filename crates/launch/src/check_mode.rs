@@ -1,29 +1,30 @@
-//! Mode of the checks: what is checked of a program besides its arguments, and what a finding means (`mpiexec --check`).
+//! Mode of the checks: which checks of a program are on besides those of its arguments, and the effect of a finding
+//! (`mpiexec --check`).
 
 use std::fmt;
 
 /// The variable that a rank reads it from.
 pub const VARIABLE: &str = "WEFT_CHECK";
 
-/// The exit code of a job that a finding has failed (`--check=strict`).
+/// The exit code of a job that failed because of a finding (`--check=strict`).
 pub const STRICT_EXIT: u8 = 120;
 
-/// How much is checked.
+/// Extent of the checks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Extent {
     /// Nothing.
     Off,
-    /// What costs nothing that anybody notices.
+    /// Checks whose cost is not noticeable.
     #[default]
     Usual,
-    /// All, for development.
+    /// All checks, for development.
     Full,
 }
 
-/// What `--check` was given.
+/// The value of `--check`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CheckMode {
-    /// How much is checked.
+    /// Extent of the checks.
     pub extent: Extent,
     /// Whether a finding fails the job.
     pub strict: bool,
@@ -46,7 +47,7 @@ impl CheckMode {
         Some(mode)
     }
 
-    /// What the variable says: the usual if it is missing or empty.
+    /// The value of the variable: `usual` if it is missing or empty.
     ///
     /// # Errors
     /// If a word is not known, with a sentence.
@@ -61,7 +62,7 @@ impl CheckMode {
         })
     }
 
-    /// The mode of this process. What is wrong was refused when it joined its job.
+    /// The mode of this process. An invalid value was refused when it joined its job.
     #[must_use]
     pub fn of_environment() -> Self {
         let text = std::env::var(VARIABLE).ok();

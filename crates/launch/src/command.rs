@@ -12,8 +12,8 @@ use crate::saying;
 /// Exit code for a command line that cannot be understood.
 const USAGE: u8 = 2;
 
-/// Runs the launcher, called `name`, with the arguments that follow its name. Must be called before the
-/// process has a second thread.
+/// Runs the launcher, called `name`, with the arguments after its name. Must be called before the process has a second
+/// thread.
 pub fn main(name: &str, arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     saying::outlive_full_files();
     let words: Vec<OsString> = arguments.into_iter().collect();

@@ -1,11 +1,10 @@
-//! Control messages between a rank and its launcher, over the rank's control socket: what it tells and asks,
-//! and what it is answered. Whole messages of text, one thing each.
+//! Control messages between a rank and its launcher, over the rank's control socket: notices and questions of the rank,
+//! and answers. Each is a whole message of text.
 //!
-//! Of what it only tells, nothing comes back. To a question there is one answer, and a rank asks one
-//! question at a time.
+//! A notice has no answer. A question has one answer, and a rank asks one question at a time.
 //!
-//! The launcher reads them from a process that may be broken or hostile: they are bounded, and what is
-//! not understood is ignored. A rank can speak only for itself: each has a socket of its own.
+//! The launcher reads them from a process that may be broken or hostile: they are bounded, and what is not understood is
+//! ignored. A rank can speak only for itself: each has a socket of its own.
 
 use std::os::fd::AsFd;
 
@@ -25,8 +24,8 @@ pub const NAME_LIMIT: usize = 32;
 pub const VALUE_LIMIT: usize = 4096;
 /// Longest message in bytes.
 pub const LONGEST: usize = 3 * VALUE_LIMIT;
-/// Longest answer in bytes: a value, or a part of the hosts of many ranks. It must fit the buffer of a socket,
-/// whatever else waits there: what does not fit is never answered.
+/// Longest answer in bytes: a value, or a part of the hosts of many ranks. It must fit the buffer of a socket, whatever
+/// else waits there: a longer one is never sent.
 pub const ANSWER: usize = 64 << 10;
 /// Longest part of the hosts of many ranks, in bytes; the next one is asked for.
 const PART: usize = 32 << 10;
@@ -35,7 +34,7 @@ const LONGEST_WAITS: usize = 256 << 10;
 /// Longest text of an abort, so much of it is kept.
 const TEXT: usize = 4096;
 
-/// What a rank tells about itself.
+/// A rank's notices about itself.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Told {
     /// MPI is being initialised: from here on the process must finalise before it exits.
@@ -44,29 +43,29 @@ pub enum Told {
     Finalised,
     /// The job is to end, with this exit code.
     Abort {
-        /// What MPI_Abort was given.
+        /// The code given to `MPI_Abort`.
         code: i32,
-        /// What to print, possibly nothing.
+        /// The text to print, possibly empty.
         text: String,
     },
-    /// It cannot go on because another process is lost: an end that it tells next follows from that.
+    /// It cannot go on because another process is lost: an end that it reports next follows from that.
     Bereaved,
-    /// It shares a communicator with processes of another world: its death is theirs.
+    /// It shares a communicator with processes of another world, which die with it.
     Connected,
-    /// It does not any more.
+    /// It no longer does.
     Independent,
-    /// Its process, and where in its memory the counters stand that are shown to who looks at the running job.
+    /// Its process, and the addresses of the counters in its memory that are shown when the running job is inspected.
     Counters(CounterPlaces),
-    /// It goes on when others die, and is to be told of that.
+    /// It goes on when others die, and is to be told of their deaths.
     HandlesLosses,
     /// It has used sessions only and has ended them: the others of its world will not meet it in `MPI_Finalize`.
     Absent,
 }
 
-/// One message: something told, or a question.
+/// One message: a notice, or a question.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Message {
-    /// Tells something; not answered.
+    /// A notice; not answered.
     Told(Told),
     /// Asks to keep a value of this rank.
     Put {
@@ -79,7 +78,7 @@ pub enum Message {
     Fence,
     /// Asks for a value of a rank.
     Get {
-        /// Whose.
+        /// The owner of the value.
         rank: u32,
         /// Its name.
         name: String,
@@ -105,14 +104,14 @@ pub enum Message {
     },
 }
 
-/// What a rank tells of its waits, as far as its pieces have come.
+/// A rank's answer about its waits, as far as its pieces have come.
 #[derive(Debug, Default)]
 pub struct WaitsInPieces {
     bytes: Vec<u8>,
 }
 
 impl WaitsInPieces {
-    /// The next piece. All of it with the last one; what is too long is forgotten.
+    /// Takes the next piece. Returns the whole with the last one; an answer that is too long is dropped.
     pub fn take(&mut self, last: bool, piece: &[u8]) -> Option<RankWaits> {
         if self.bytes.len() + piece.len() <= LONGEST_WAITS {
             self.bytes.extend_from_slice(piece);
@@ -124,7 +123,7 @@ impl WaitsInPieces {
     }
 }
 
-/// What a launcher answers.
+/// Answers of a launcher.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Answer {
     /// The value is kept; all ranks have come.
@@ -135,7 +134,7 @@ pub enum Answer {
     Hosts {
         /// The key of the job.
         key: Key,
-        /// How many bytes all of it has.
+        /// Total number of bytes.
         total: usize,
         /// A part of how [`HostMap`](crate::bootstrap::HostMap) writes the host of each rank.
         part: String,
@@ -145,7 +144,7 @@ pub enum Answer {
         /// Why.
         reason: String,
     },
-    /// What the job answers to a request.
+    /// The answer of the job to a request.
     Job(JobAnswer),
 }
 
@@ -183,7 +182,7 @@ fn value(text: &str) -> Option<Vec<u8>> {
 }
 
 impl Answer {
-    /// To who puts too much.
+    /// For a rank that puts too much.
     pub fn no_room() -> Self {
         Self::Refused {
             reason: format!(
@@ -229,7 +228,7 @@ impl Answer {
         text.into_bytes()
     }
 
-    /// What came over the socket; `None` if it is no answer.
+    /// A message from the socket; `None` if it is no answer.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(bytes).ok()?;
         let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
@@ -295,7 +294,7 @@ impl Message {
         }
     }
 
-    /// What came over the socket; `None` if it is no message.
+    /// A message from the socket; `None` if it is invalid.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let text = String::from_utf8_lossy(bytes);
         match &*text {
@@ -353,7 +352,7 @@ impl Message {
         in_pieces(&bytes).map(ask).collect()
     }
 
-    /// What a rank waits for, in as many messages as it takes.
+    /// What a rank waits for, in as many messages as needed.
     pub fn waits(waits: &RankWaits) -> Vec<Self> {
         let bytes = message::encode(waits);
         let tell = |(last, piece)| Self::Waits { last, piece };

@@ -1,7 +1,7 @@
 //! Values that ranks exchange through their launchers: put, fence, get.
 //!
-//! The members are the ranks of a launcher that has them all, or the launchers of several hosts towards
-//! the one above them. What was put before a fence is handed on when the last member comes to it.
+//! The members are the ranks of a launcher that has them all, or the launchers of several hosts, for the one above them.
+//! Values put before a fence are handed on when the last member comes to it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,11 +19,11 @@ const PORTION: usize = 256 << 10;
 /// One value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PublishedValue {
-    /// Whose.
+    /// The owner.
     pub rank: u32,
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// The value.
     pub value: Vec<u8>,
 }
 
@@ -39,7 +39,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// Among so many members.
+    /// Among this many members.
     pub fn new(members: u32) -> Self {
         Self {
             members,
@@ -74,7 +74,7 @@ impl Exchange {
         self.values.get(&rank)?.get(name)
     }
 
-    /// A member has come to the fence. If it was the last: what was put since the one before.
+    /// A member has come to the fence. If it was the last, returns the values that were put since the fence before.
     pub fn arrive(&mut self, member: u32) -> Option<Vec<PublishedValue>> {
         self.arrived.insert(member);
         if self.arrived.len() < self.members as usize {

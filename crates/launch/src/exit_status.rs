@@ -1,4 +1,4 @@
-//! Exit status of a process: in words, and as the code by which a shell tells it.
+//! Exit status of a process: in words, and as the code that a shell gives it.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -17,7 +17,7 @@ pub fn describe(status: ExitStatus) -> String {
     }
 }
 
-/// The code by which a shell would tell this end.
+/// The code that a shell gives for this end.
 pub fn code(status: ExitStatus) -> u8 {
     match (status.code(), status.signal()) {
         (Some(code), _) => u8::try_from(code).unwrap_or(1),

@@ -9,10 +9,9 @@
 //!   hardware that all ranks reach by one provider of libfabric       libfabric instead of TCP
 //! ```
 //!
-//! Ranks tell each other their addresses through the launcher before the first of them has joined;
-//! connections are made later, on first use. Those that are started later tell the launcher, which records it in the
-//! memory of each host before any of them goes on. The same for programs of MPI and for those that use the
-//! services alone.
+//! Ranks tell each other their addresses through the launcher before the first of them has joined; connections are made
+//! later, on first use. Processes that are started later tell the launcher, which records their addresses in the memory
+//! of each host before any of them goes on. This is the same for MPI programs and for those that use only the services.
 
 mod network_choice;
 mod ofi;

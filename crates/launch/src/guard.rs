@@ -1,5 +1,5 @@
-//! Guard: a process that runs something in another process, and ends with it. Each of the two watches the
-//! other; whichever is killed, the other ends all that is below it.
+//! Guard: a process that runs something in another process, and ends with it. Each of the two watches the other; if
+//! either is killed, the other ends everything below it.
 //!
 //! ```text
 //!   whoever started us ── guard ───────────────────── the guarded: supervisor or agent

@@ -1,4 +1,4 @@
-//! Inspection of a running job: what it shows to `weft ps`, `weft top` and `weft stacks`, and to a terminal on SIGQUIT.
+//! Inspection of a running job: its data for `weft ps`, `weft top` and `weft stacks`, and for a terminal on SIGQUIT.
 //!
 //! ```text
 //!   weft ps ── /proc/net/unix: names ──▶ abstract socket ──▶ supervisor of the job
@@ -6,20 +6,20 @@
 //!       ◀───── one answer, a line of JSON ─────────────────     │ the inquiry: each rank says what it waits for
 //! ```
 //!
-//! An abstract socket has a name in no file system and goes with its process, however that ends: nothing is left to
-//! be recognised as stale. Everybody on the host (of one network namespace) may connect to it, so each side asks the
-//! kernel who the other one is, before anything is said: the launcher serves its own user alone, and a
-//! command believes nobody else. Where no such socket can be made, the job runs all the same, and cannot be looked at.
+//! An abstract socket has a name in no file system and disappears with its process, however that ends: nothing stale is
+//! left. Every process on the host (in one network namespace) may connect to it, so each side asks the kernel for the
+//! other's user, before anything is said: the launcher serves only its own user, and a command trusts only its own user.
+//! If no such socket can be made, the job runs all the same, but cannot be inspected.
 //!
 //! | module | what |
 //! |---|---|
 //! | [`protocol`] | questions and answers |
 //! | [`socket_name`] | the names of the sockets, and finding them |
-//! | [`client`] | the side of who looks |
+//! | [`client`] | the side of the command |
 //! | `job::inspection` | the side of the supervisor |
-//! | [`counters`] | counters of a rank, read out of its memory |
+//! | [`counters`] | counters of a rank, read from its memory |
 //! | [`process`] | what a process does, by `/proc` |
-//! | [`wait_text`] | what a rank says that it waits for, as text |
+//! | [`wait_text`] | a rank's description of what it waits for, as text |
 //! | [`report`] | what each rank does, as text |
 
 pub mod client;

@@ -8,7 +8,7 @@
 //!             └─ liveness pipe ────┘
 //! ```
 //!
-//! | dies | who notices | what follows |
+//! | dies | noticed by | consequence |
 //! |---|---|---|
 //! | a rank | supervisor, as its parent | it ends the others, prints the last line |
 //! | frontend | supervisor: the pipe closes | it ends all and itself |
@@ -16,20 +16,20 @@
 //! | frontend's process group | supervisor, which is not in it | as for the frontend |
 //! | both at once | the kernel: parent-death signal, lifelines | ranks end |
 //!
-//! The supervisor decides; it sees the ranks through the [hosts](rank_hosts) that have them: this one, or
-//! others, where agents ([`crate::hosts`]) start them and tell what happens.
+//! The supervisor decides; it sees the ranks through the [hosts](rank_hosts) that have them: this one, or others, where
+//! agents ([`crate::hosts`]) start them and report what happens.
 //!
 //! | module | what |
 //! |---|---|
 //! | `frontend` | the process that the user started; the guard of the supervisor |
 //! | `supervisor` | the job, while it runs |
-//! | [`rank_hosts`] | what the job asks of whoever has its ranks; `local` and `remote` are the two that may |
+//! | [`rank_hosts`] | the interface of the job to the hosts of its ranks; `local` and `remote` implement it |
 //! | `spawning`, `placement` | processes that are started from within a program; on which hosts |
-//! | `foreign_libraries` | what ranks have loaded that does not learn of the job |
+//! | `foreign_libraries` | MPI libraries loaded by ranks that do not learn of the job |
 //! | `rank_table` | how far each rank has come, and whether its end is a failure |
 //! | `outcome` | the failure that counts, the exit code, the last line |
-//! | `inspection` | what is shown to who looks at the running job |
-//! | `output`, `standard_stream` | what the ranks write, on its way to whoever reads ours |
+//! | `inspection` | data for the inspection of the running job |
+//! | `output`, `standard_stream` | the ranks' output, on its way to the launcher's own |
 
 pub mod deadlock;
 mod foreign_libraries;

@@ -1,6 +1,6 @@
-//! Requests of a rank to its job as a whole: to start processes, to open ports, to publish names. They go to whoever
-//! has all of the job in view ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they
-//! are long; on several hosts from the agent to the head.
+//! Requests of a rank to its job as a whole: to start processes, to open ports, to publish names. They go to the process
+//! that manages the whole job ([`Worlds`](crate::worlds::Worlds)), over the rank's control socket, in pieces if they are
+//! long; on several hosts from the agent to the head.
 
 use crate::bootstrap::HostMap;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 /// Longest request in bytes.
 pub const LONGEST_REQUEST: usize = 1 << 20;
 
-/// What a rank asks of its job.
+/// A request of a rank to its job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobRequest {
     /// To start processes.
     Spawn(SpawnRequest),
-    /// Which world it belongs to. Asked by processes that were started from within a program.
+    /// The world of the caller. Asked by processes that were started from within a program.
     World,
-    /// Nothing. The answer says that what the process has told before is known where the job is judged.
+    /// No request. The answer says that earlier notices of the process are known where the job is judged.
     Heard,
     /// To be known to the whole job, by a process that was started from within a program. Answered when all of its world
     /// are known everywhere.
     Introduce {
-        /// Where it can be reached.
+        /// Its address.
         address: String,
     },
     /// A port, for others to connect to.
@@ -66,14 +66,15 @@ pub enum JobRequest {
 /// Processes to be started together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SpawnRequest {
-    /// What they run.
+    /// Their programs.
     pub programs: Vec<SpawnProgram>,
-    /// The port by which they reach those who have them started.
+    /// The port by which they reach the processes that have them started.
     pub port: String,
 }
 
 impl SpawnRequest {
-    /// Whether there is nobody to be started, or nobody of one of its programs. A world of nobody would never meet those who wait for it.
+    /// Whether no process is to be started, or none of one of its programs. An empty world would never meet the processes
+    /// that wait for it.
     pub fn starts_nobody(&self) -> bool {
         let nobody = |program: &SpawnProgram| program.counts.iter().min().is_none_or(|n| *n == 0);
         self.programs.is_empty() || self.programs.iter().any(nobody)
@@ -85,9 +86,9 @@ impl SpawnRequest {
 pub struct SpawnProgram {
     /// Its name as written, and its arguments.
     pub words: Vec<Vec<u8>>,
-    /// How many processes may run it: the largest number that is possible counts.
+    /// Possible numbers of processes to run it: the largest possible one is used.
     pub counts: Vec<u32>,
-    /// Where it runs.
+    /// The folder in which it runs.
     pub folder: Vec<u8>,
     /// Folders to look for it first, separated by colons.
     pub path: Option<Vec<u8>>,
@@ -95,12 +96,12 @@ pub struct SpawnProgram {
     pub host: Option<String>,
 }
 
-/// What a job answers.
+/// An answer of the job.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum JobAnswer {
     /// It is done.
     Done,
-    /// So many processes were started of each program.
+    /// This many processes were started of each program.
     Spawned {
         /// In the order of the request.
         counts: Vec<u32>,
@@ -115,7 +116,7 @@ pub enum JobAnswer {
     Elsewhere,
     /// It cannot be done.
     Refused {
-        /// What kind of error that is.
+        /// Kind of the error.
         refusal: Refusal,
         /// Why, and a remedy.
         reason: String,
@@ -138,7 +139,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Of a request that a launcher does not serve at all.
+    /// For a request that a launcher does not serve at all.
     pub fn of(request: &JobRequest) -> Self {
         match request {
             JobRequest::Spawn(_) => Self::Spawn,
@@ -162,11 +163,11 @@ pub struct World {
     pub number: u32,
     /// The numbers of its processes in the job, by rank.
     pub members: Vec<u32>,
-    /// How many processes the job started with.
+    /// Number of processes that the job started with.
     pub first: u32,
     /// How many more each of its hosts may have: their numbers follow those that the job started with, host by host.
     pub room: u32,
-    /// The port of those who had it started.
+    /// The port of the processes that had it started.
     pub parent: Option<String>,
 }
 
@@ -191,7 +192,8 @@ impl World {
 const LONGEST_REASON: usize = 4096;
 
 impl JobAnswer {
-    /// A refusal. Of a reason that is too long its middle is left out: what was asked for stands there, and the remedy at the end.
+    /// A refusal. The middle of a reason that is too long is left out: the request is at its beginning, and the remedy at
+    /// its end.
     pub fn refuse(refusal: Refusal, reason: impl Into<String>) -> Self {
         let mut reason = reason.into();
         if reason.len() > LONGEST_REASON {

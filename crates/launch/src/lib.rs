@@ -16,33 +16,33 @@
 //! | [`hosts`] | jobs on several hosts: head, agents, `weft join` |
 //! | `rank_processes` | the rank processes of one host: of a job on this host, or below an agent |
 //! | `guard` | two processes that watch each other, and end together |
-//! | [`plan`] | what is to be started: programs found, environments, numbers of ranks |
+//! | [`plan`] | the job before its start: programs found, environments, numbers of ranks |
 //! | `linkage` | whether a program was linked with another MPI |
 //! | [`options`] | the spellings of the command line: `tables/options.toml` |
-//! | [`allocation`] | what a scheduler has given: Slurm, PBS, LSF, Grid Engine, Flux, host files of operators |
+//! | [`allocation`] | the hosts that a scheduler has given: Slurm, PBS, LSF, Grid Engine, Flux, host files of operators |
 //! | [`mapping`] | the hosts of a job, and which ranks each gets |
-//! | [`binding`] | on which cores of their host ranks run |
-//! | `control`, `exchange` | what a rank says to its launcher; values that ranks exchange through it |
-//! | [`profile`] | where the time of the ranks goes: what they write, the table, the timeline |
-//! | [`inspection`] | who looks at a running job: `weft ps`, `weft top`, `weft stacks`, and what it is shown |
-//! | `job_request`, `worlds` | what a rank asks of all of the job; processes that were started later, ports, services |
+//! | [`binding`] | the cores of their host that ranks run on |
+//! | `control`, `exchange` | messages of a rank to its launcher; values that ranks exchange through it |
+//! | [`profile`] | where the time of the ranks goes: their records, the table, the timeline |
+//! | [`inspection`] | looking at a running job: `weft ps`, `weft top`, `weft stacks` |
+//! | `job_request`, `worlds` | requests of a rank to the job as a whole; processes that were started later, ports, services |
 //! | `segment` | the shared memory that the ranks of a host start with |
-//! | `tree`, `signals`, `exit_status` | all processes that descend from us, and their end |
+//! | `tree`, `signals`, `exit_status` | all processes that descend from the launcher, and their end |
 //!
-//! | beside it | what |
+//! | module beside these | what |
 //! |---|---|
-//! | [`check_mode`] | what is checked of programs |
-//! | [`bootstrap`] | the other side: how a process learns which rank it is |
-//! | [`fabric`] | and by what it reaches the others |
-//! | [`other_jobs`] | and processes of other jobs |
+//! | [`check_mode`] | which checks of programs are on |
+//! | [`bootstrap`] | the side of a rank: how a process learns which rank it is |
+//! | [`fabric`] | by which fabric it reaches the others |
+//! | [`other_jobs`] | how it reaches processes of other jobs |
 //! | [`runtime`] | MPI and the services at one endpoint of that fabric |
 //! | [`wrapper`] | `mpicc`, `mpicxx` |
 //!
 //! # Nothing is left behind
 //! Frontend and supervisor watch each other; whichever dies, the other ends every process that descends
-//! from the job and exits. Both adopt orphans, so whatever a rank starts stays below one of them. If
-//! both are killed at once, ranks end by themselves: by the parent-death signal those started directly,
-//! by their lifeline ([`weft_sys::lifeline`]) those that have initialised MPI. No file and no port is
+//! from the job and exits. Both adopt orphans, so any process that a rank starts stays below one of them. If
+//! both are killed at once, ranks end by themselves: those started directly by the parent-death signal,
+//! those that have initialised MPI by their lifeline ([`weft_sys::lifeline`]). No file and no port is
 //! made, so none is left.
 
 #![forbid(unsafe_code)]

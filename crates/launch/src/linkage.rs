@@ -1,10 +1,11 @@
-//! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another
-//! implementation would run under this launcher as many copies of rank 0, each believing that it is alone.
+//! Linkage of a program: the MPI library that it was linked with, read from its file. A program of another implementation
+//! would run under this launcher as many copies of rank 0, each a job of its own.
 //!
-//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic linker finds first: unless the
-//! program says itself where to look even before that (`DT_RPATH`), and another one is there.
+//! Programs for the ABI of MPICH run with `libmpi.so.12` and `libmpifort.so.12` of this installation, which the dynamic
+//! linker finds first, unless the program itself names a folder to search before that (`DT_RPATH`), and another one is
+//! there.
 //!
-//! Only what stands in the program itself is seen; a script that loads MPI later is not looked into.
+//! Only the program file itself is examined; a script that loads MPI later is not.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -37,14 +38,14 @@ const FOREIGN: [(&str, &str); 6] = [
 pub struct Foreign {
     /// The library that it names.
     pub library: String,
-    /// Whose it is.
+    /// The implementation.
     pub whose: &'static str,
     /// The file that is found instead of ours.
     pub before_ours: Option<PathBuf>,
 }
 
-/// The library of another implementation that a program would run with; `ours` is the folder with the libraries of Weft, in which
-/// the dynamic linker looks first.
+/// The library of another implementation that a program would run with; `ours` is the folder with Weft's libraries, in
+/// which the dynamic linker looks first.
 pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
     let dynamic = Dynamic::read(&File::open(program).ok()?)?;
     let named: Vec<_> = dynamic
@@ -73,7 +74,7 @@ pub fn foreign_library(program: &Path, ours: Option<&Path>) -> Option<Foreign> {
     })
 }
 
-/// The library of an implementation that no protocol of ours reaches, if a process has loaded one, and whose it is.
+/// The library of an implementation that Weft has no protocol for, if a process has loaded one, and the implementation.
 pub fn foreign_library_of(process: u32) -> Option<(PathBuf, &'static str)> {
     in_maps(&std::fs::read_to_string(format!("/proc/{process}/maps")).ok()?)
 }

@@ -11,7 +11,7 @@ use crate::bootstrap::name_of_this_host;
 pub struct HostSlots {
     /// Its name, for the command that reaches it.
     pub name: String,
-    /// How many ranks it takes before the next one; `None` if that was not said.
+    /// Number of ranks it takes before the next host; `None` if that was not given.
     pub slots: Option<u32>,
     /// How it is reached.
     pub address: HostAddress,
@@ -20,12 +20,12 @@ pub struct HostSlots {
 /// How a host is reached.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum HostAddress {
-    /// By its name, unless that is one of this host.
+    /// By its name, unless it is a name of this host.
     #[default]
     Name,
-    /// It is this host, whatever it is called.
+    /// It is this host, whatever its name.
     Here,
-    /// The command that reaches it is given this instead of its name.
+    /// The command that reaches it is given this in place of its name.
     Other(String),
 }
 
@@ -42,14 +42,14 @@ pub enum Allocation {
         /// How an agent is started there.
         way: WayThere,
     },
-    /// Those that `weft join` brings in, through a port here.
+    /// Hosts that `weft join` adds, through a port here.
     Joined {
         /// Where to listen, `ADDRESS:PORT`.
         listen: String,
         /// The file with the token; `None`: make one, and print it.
         token_file: Option<OsString>,
     },
-    /// Those of ranks that another launcher has started, each of which brings in its own.
+    /// Hosts of ranks that another launcher has started, each of which adds its own.
     Adopted,
 }
 
@@ -58,7 +58,7 @@ pub enum Allocation {
 pub struct WayThere {
     /// The words before the name of a host: `ssh -x`, for example.
     pub command: Vec<OsString>,
-    /// Where Weft is installed there; `None`: where it is here.
+    /// Where Weft is installed there; `None`: at the same path as here.
     pub prefix: Option<PathBuf>,
 }
 
@@ -66,7 +66,7 @@ impl WayThere {
     /// The path of `weft` there.
     ///
     /// # Errors
-    /// If it is that of this process, and the system does not tell it.
+    /// If it is the path of this process, and the system does not tell it.
     pub fn weft(&self) -> io::Result<PathBuf> {
         match &self.prefix {
             Some(prefix) => Ok(prefix.join("bin/weft")),
@@ -86,7 +86,7 @@ impl HostSlots {
         }
     }
 
-    /// Whether it is this one, so that no command is needed to reach it.
+    /// Whether it is this host, so that no command is needed to reach it.
     #[must_use]
     pub fn is_here(&self) -> bool {
         match self.address {
@@ -96,7 +96,7 @@ impl HostSlots {
         }
     }
 
-    /// What the command that reaches it is given.
+    /// The argument for the command that reaches it.
     #[must_use]
     pub fn address(&self) -> &str {
         match &self.address {
@@ -144,8 +144,8 @@ impl HostSlots {
     }
 }
 
-/// By which another host is reached unless the user or a scheduler names another command. Nobody can answer questions,
-/// and a host that does not answer is an error, not a wait for minutes.
+/// The command that reaches another host unless the user or a scheduler names another. It must not ask questions, and a
+/// host that does not answer must be an error, not a wait for minutes.
 pub(crate) fn ssh() -> Vec<OsString> {
     [
         "ssh",
@@ -166,15 +166,15 @@ pub(crate) fn is_here(name: &str) -> bool {
     ["localhost", "127.0.0.1", "::1", &*ours, short].contains(&name)
 }
 
-/// How many ranks these hosts take if nobody says how many; `None` if one of them does not say.
+/// Default number of ranks for these hosts; `None` if one of them does not say.
 pub fn slots(hosts: &[HostSlots]) -> Option<u32> {
     let mut slots = hosts.iter().map(|host| host.slots);
     slots.try_fold(0, |sum: u32, slots| Some(sum.saturating_add(slots?)))
 }
 
-/// The host of each of so many ranks: neighbours together. Each host is filled up to its slots; if that
-/// is not enough, they are filled again. Hosts that do not say how many share evenly. `cyclic`: each gets as many, and the ranks are
-/// dealt to them one after the other.
+/// The host of each of this many ranks: neighbours together. Each host is filled up to its slots; if that is not enough,
+/// they are filled again. Hosts without a number share evenly. `cyclic`: each host gets the same number, and the ranks
+/// are dealt to them in turn.
 pub fn distribute(hosts: &[HostSlots], ranks: u32, cyclic: bool) -> Vec<u32> {
     let count = hosts.len() as u32;
     let even = |index: u32| ranks / count + u32::from(index < ranks % count);

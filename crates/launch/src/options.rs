@@ -1,7 +1,7 @@
-//! The command line of `mpiexec`: which spellings there are, and what was asked for.
+//! Options: the spellings on the command line of `mpiexec`, and what was requested.
 //!
-//! The spellings stand in `tables/options.toml`, which is part of the program. Reading has two steps:
-//! [`Table::read`] turns words into a [`CommandLine`]; [`crate::plan`] turns that into what is started.
+//! The spellings are in `tables/options.toml`, which is compiled in. Reading has two steps: [`Table::read`] turns words
+//! into a [`CommandLine`]; [`crate::plan`] turns that into a plan.
 
 mod command_line;
 mod cores;
@@ -28,7 +28,7 @@ use host_request::HostRequest;
 use values::list;
 use values::{arguments_of, distance, hosts_in, hosts_of, on_death, ranks, seconds, variable};
 
-/// What an option does.
+/// The effect of an option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Effect {
@@ -128,7 +128,7 @@ pub struct Table {
     options: Vec<OptionRow>,
 }
 
-/// Settings that hold for all programs, wherever on the line they stand.
+/// Settings for all programs, at any position on the line.
 #[derive(Default)]
 struct ForAll {
     folder: Option<PathBuf>,
@@ -149,8 +149,8 @@ impl Table {
             .expect("the table was read by a test")
     }
 
-    /// Reads the words after the name of the launcher, of a process that no scheduler has started. Errors are sentences for
-    /// the user.
+    /// Reads the words after the name of the launcher, for a process that no scheduler has started. Errors are sentences
+    /// for the user.
     ///
     /// # Errors
     /// See [`read_within`](Self::read_within).
@@ -158,12 +158,11 @@ impl Table {
         self.read_within(words, &|| Found::Nothing)
     }
 
-    /// Reads the words after the name of the launcher. `find` answers what a scheduler has given to it, and is asked only if
-    /// that counts. Errors are sentences for the user.
+    /// Reads the words after the name of the launcher. `find` returns the allocation of a scheduler, and is called only
+    /// if it is needed. Errors are sentences for the user.
     ///
     /// # Errors
-    /// If an option is not known or lacks its value, a value cannot be understood, or there is no
-    /// program.
+    /// If an option is unknown or lacks its value, a value cannot be understood, or there is no program.
     pub fn read_within(
         &self,
         words: &[OsString],

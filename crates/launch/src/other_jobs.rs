@@ -8,18 +8,20 @@
 //!                     ── over which they agree ([`weft_mpi::comm`]) ──► a bridge ([`weft_fabric_tcp::abroad`])
 //! ```
 //!
-//! The socket stands in no file system and is gone with its process: nothing stale is left to be found. It is the process's own, as
-//! the door is, so no launcher takes part, whichever has started the two jobs. Who holds the name of a port may come in from another
-//! host: it is a secret, and no text for people has it whole ([`PortName::shown`]).
+//! The socket is in no file system and disappears with its process: nothing stale is left to be found. It belongs to the
+//! process, as the door does, so no launcher takes part, whichever has started the two jobs. Any process that knows the
+//! name of a port may connect from another host: it is a secret, and no text for the user has it whole
+//! ([`PortName::shown`]).
 //!
-//! The bridge is TCP: over loopback, or over all interfaces if one of the jobs is on several hosts or the roots are on two. Who connects
-//! proves a key that was drawn for this bridge and went by the line and by what the ranks of a job share.
+//! The bridge is TCP: over loopback, or over all interfaces if one of the jobs is on several hosts or the roots are on
+//! two. Each connecting process proves a key that was drawn for this bridge and sent over the line and over what the
+//! ranks of a job share.
 //!
 //! | file | what |
 //! |---|---|
-//! | `place` | what the name of a port says |
-//! | `open_port` | who takes the calls |
-//! | `local_line`, `network_line` | a way between two roots |
+//! | `place` | the contents of a port's name |
+//! | `open_port` | the thread that takes the calls |
+//! | `local_line`, `network_line` | a connection between two roots |
 
 mod local_line;
 mod network_line;
@@ -48,7 +50,7 @@ use crate::hosts::dial::dial;
 
 pub use self::open_port::Wanted;
 
-/// How a process meets those of other jobs. See the [module page](self).
+/// A process's means to connect to those of other jobs. See the [module page](self).
 #[derive(Debug)]
 pub struct OtherJobs {
     process: Weak<Process>,
@@ -71,7 +73,7 @@ fn socket_name(job: &str, number: u32) -> String {
 }
 
 impl OtherJobs {
-    /// Those of this process, which hears of them. `is_sealed`: its job encrypts what goes from host to host.
+    /// For this process, which is notified of callers. `is_sealed`: its job encrypts data between hosts.
     #[must_use]
     pub fn of(process: &Arc<Process>, is_sealed: bool) -> Arc<Self> {
         let others = Arc::new(Self {
@@ -122,17 +124,17 @@ impl OtherJobs {
         })
     }
 
-    /// Who has called at a port and was not taken is turned away.
+    /// Callers at the port that were not taken are turned away.
     pub fn close_port(&self, name: &str) {
         if let Some((_, port)) = PortName::parse(name) {
             open(&self.ports).remove(&port.number);
         }
     }
 
-    /// A way to the process that accepts at a port of another job.
+    /// A connection to the process that accepts at a port of another job.
     ///
     /// # Errors
-    /// `Port`, if nobody does there, or not for this process.
+    /// `Port`, if no process accepts there, or not for this process.
     pub fn call(&self, name: &str) -> Result<Box<dyn Line>> {
         let shown = PortName::shown(name);
         let (job, port) = PortName::parse(name).ok_or_else(|| {

@@ -1,5 +1,5 @@
-//! Plan of a job before its start: programs found, environments made, ranks numbered. Nothing has been
-//! started when an error is found here.
+//! Plan of a job before its start: programs found, environments made, ranks numbered. If an error is found here, nothing
+//! has been started.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -23,24 +23,24 @@ use crate::options::{
 };
 use crate::profile::ProfileRequest;
 
-/// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and an end to a
-/// program that dies at each start. Each costs address space for its lanes.
+/// Processes that a job may start anew (`--on-death=restart`): enough for accidents, and a limit for a program that dies
+/// at each start. Each costs address space for its lanes.
 const SPARES: u32 = 16;
 
-/// How many processes may run in a job of so many ranks, unless the user says otherwise: room for each rank to have
-/// several started. It costs address space, for the lanes between all of them.
+/// Default for the number of processes in a job of this many ranks: room for each rank to start several. It costs address
+/// space, for the lanes between all of them.
 pub(crate) fn universe(ranks: u32) -> u32 {
     let room = ranks.saturating_mul(4).clamp(64, 512);
     ranks.saturating_add(room).min(weft_fabric_shm::MAX_RANKS)
 }
 
-/// How many processes more than its ranks each host of a job may have that says nothing of it.
+/// Number of processes beside its ranks that each host of a job may have by default.
 pub(crate) fn room_of_host(ranks: u32, hosts: u32) -> u32 {
     divide_room(universe(ranks) - ranks, hosts)
 }
 
-/// How many of so many processes more each host of a job may have: all numbers must be told apart in a context (see
-/// `weft_mpi::comm::agree`).
+/// Number of the processes beside the ranks that each host of a job may have: all numbers must be told apart in a context
+/// (see `weft_mpi::comm::agree`).
 pub(crate) fn divide_room(more: u32, hosts: u32) -> u32 {
     more.min(weft_fabric_shm::MAX_RANKS / hosts.max(1))
 }
@@ -52,42 +52,42 @@ pub struct Plan {
     pub programs: Vec<Program>,
     /// Whether lines of output begin with the rank.
     pub tags: bool,
-    /// Where the output of ranks goes.
+    /// Output of the ranks.
     pub output: OutputRequest,
-    /// After which time the job is ended.
+    /// Time after which the job is ended.
     pub timeout: Option<Duration>,
-    /// What the death of a process means.
+    /// Effect of the death of a process.
     pub on_death: OnDeath,
-    /// What becomes of it in a deadlock.
+    /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
-    /// On which cores of their hosts ranks run.
+    /// The cores of their hosts that ranks run on.
     pub binding: BindingRequest,
-    /// Ranks are dealt to hosts one after the other.
+    /// Ranks are dealt to hosts in turn.
     pub cyclic: bool,
-    /// How many processes may run, those included that are started from within programs.
+    /// Most processes that may run, including those that are started from within programs.
     pub universe: u32,
-    /// Who reads standard input.
+    /// The reader of standard input.
     pub input: Input,
-    /// What is to be made of the profile of the ranks.
+    /// Output of the ranks' profile.
     pub profile: ProfileRequest,
-    /// Whether to tell what is started and how it ended.
+    /// Whether to print what is started and how it ended.
     pub verbose: bool,
-    /// Whether to tell how each rank ended.
+    /// Whether to print how each rank ended.
     pub exit_codes: bool,
-    /// The hosts that its ranks get.
+    /// The hosts for its ranks.
     pub allocation: Allocation,
-    /// After so long without a word the other side of a connection between hosts is dead.
+    /// Silence after which the other side of a connection between hosts counts as dead.
     pub silence: Duration,
 }
 
 impl Plan {
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.programs.iter().map(|program| program.ranks).sum()
     }
 
-    /// Which program each rank runs.
+    /// The program of each rank.
     #[must_use]
     pub fn appnums(&self) -> Vec<u32> {
         let programs = self.programs.iter().enumerate();
@@ -96,13 +96,13 @@ impl Plan {
             .collect()
     }
 
-    /// How many processes may be there beside the ranks, started from within programs.
+    /// Number of processes that may exist beside the ranks, started from within programs.
     #[must_use]
     pub fn room(&self) -> u32 {
         self.universe - self.ranks()
     }
 
-    /// How many processes may be started in place of dead ones.
+    /// Number of processes that may be started in place of dead ones.
     #[must_use]
     pub fn spares(&self) -> u32 {
         match self.on_death {
@@ -112,8 +112,8 @@ impl Plan {
     }
 }
 
-/// How long silence means life, unless the user says otherwise: longer than a link is down while a
-/// switch starts anew, shorter than the patience of people.
+/// Default for the silence after which a connection counts as dead: longer than a link is down while a switch restarts,
+/// shorter than a user's patience.
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// One program with all that its ranks have in common.
@@ -123,18 +123,18 @@ pub struct Program {
     pub executable: PathBuf,
     /// Its name as written, and its arguments.
     pub words: Vec<OsString>,
-    /// Where it runs; `None` for here.
+    /// The folder in which it runs; `None` for the current one.
     pub folder: Option<PathBuf>,
-    /// Its environment, without what tells a rank its number.
+    /// Its environment, without the variables that give a rank its number.
     pub environment: BTreeMap<OsString, OsString>,
-    /// How many ranks run it.
+    /// Number of ranks that run it.
     pub ranks: u32,
 }
 
-/// Why a job cannot be started.
+/// Reason why a job cannot be started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PlanError {
-    /// The exit code that says so, as shells use it: 127 not found, 126 not executable, 2 otherwise.
+    /// The exit code for it, as shells use it: 127 not found, 126 not executable, 2 otherwise.
     pub code: u8,
     text: String,
 }

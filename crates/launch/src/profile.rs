@@ -8,16 +8,17 @@
 //!                                       └─► timeline: JSON of trace events, for Perfetto
 //! ```
 //!
-//! A memory file has no name and is there whatever has ended the rank, so an aborted or killed job has a profile like any other.
+//! A memory file has no name and outlives the rank however that ended, so an aborted or killed job has a profile like any
+//! other.
 //!
 //! | module | what |
 //! |---|---|
-//! | [`layout`] | where what stands in the memory; the other side is `weft_abi::profile` |
-//! | [`record`] | what one rank has written, read and checked |
+//! | [`layout`] | the layout of the memory; the other side is `weft_abi::profile` |
+//! | [`record`] | the data that one rank has written, read and checked |
 //! | [`summary`] | all ranks together, by call and place |
-//! | [`table`] | the summary for people |
-//! | [`estimate`] | what is said of calls that were left out |
-//! | [`arrivals`] | who came last to collectives |
+//! | [`table`] | the summary as text |
+//! | [`estimate`] | values estimated for calls that were left out |
+//! | [`arrivals`] | which ranks came last to collectives |
 //! | [`messages`] | which receive belongs to which send |
 //! | [`timeline`] | the file for Perfetto |
 
@@ -45,34 +46,34 @@ use crate::bootstrap::Names;
 pub use record::{Clock, Moment, RankRecord};
 use summary::Summary;
 
-/// The variable by which ranks are told what to record.
+/// The variable that tells ranks what to record.
 pub const VARIABLE: &str = "WEFT_JOB_PROFILE";
 /// Its value for a table …
 pub const TABLE: &str = "table";
 /// … and for a timeline, which has what a table needs, too.
 pub const TIMELINE: &str = "timeline";
-/// What follows it if each call is to be recorded, however many there are.
+/// Suffix if each call is to be recorded, however many there are.
 const EACH: &str = "-each";
 
-/// What is to be made of the profile of a job.
+/// Output of the profile of a job.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProfileRequest {
     /// A table: into this file, or to standard error.
     pub table: Option<Option<PathBuf>>,
     /// A timeline, into this file.
     pub timeline: Option<PathBuf>,
-    /// Each call is recorded, however many there are.
+    /// Whether to record each call, however many there are.
     pub each: bool,
 }
 
 impl ProfileRequest {
-    /// Whether anything is.
+    /// Whether there is any output.
     #[must_use]
     pub fn is_any(&self) -> bool {
         self.table.is_some() || self.timeline.is_some()
     }
 
-    /// What the ranks are told.
+    /// The value for the ranks.
     #[must_use]
     pub fn variable(&self) -> Option<(OsString, OsString)> {
         let value = match self {
@@ -86,7 +87,7 @@ impl ProfileRequest {
         Some((VARIABLE.into(), format!("{value}{each}").into()))
     }
 
-    /// Creates the files, so that nobody waits for the end of a job whose profile has no place.
+    /// Creates the files, so that a file that cannot be written is an error at the start of the job, not at its end.
     ///
     /// # Errors
     /// A sentence.
@@ -103,7 +104,7 @@ impl ProfileRequest {
         Ok(())
     }
 
-    /// Writes what was asked for; answers lines for the user.
+    /// Writes the requested output; returns lines for the user.
     #[must_use]
     pub fn write(&self, mut records: Vec<RankRecord>) -> Vec<String> {
         let mut lines = Vec::new();
@@ -160,14 +161,14 @@ impl ProfileRequest {
 #[derive(Debug)]
 pub struct ProfileMemory {
     file: MemoryFile,
-    /// It has room for events.
+    /// Whether it has room for events.
     pub timeline: bool,
-    /// Each call is recorded.
+    /// Whether each call is recorded.
     pub each: bool,
 }
 
 impl ProfileMemory {
-    /// For a rank with this environment; `None` if it records nothing.
+    /// The memory for a rank with this environment; `None` if it records nothing.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -193,7 +194,7 @@ impl ProfileMemory {
         self.file.share().map(MemoryFile::into_descriptor)
     }
 
-    /// That of this process, which a launcher has started; `None` if it records nothing.
+    /// The memory of this process, which a launcher has started; `None` if it records nothing.
     #[must_use]
     pub fn inherited() -> Option<Self> {
         let number = std::env::var(Names::PROFILE_DESCRIPTOR).ok()?;
@@ -217,10 +218,10 @@ impl ProfileMemory {
         self.file.map()
     }
 
-    /// Has these words be the rows of calls of the first thread.
+    /// Places the rows of calls of the first thread at these words.
     ///
     /// # Errors
-    /// If they are not whole pages, or not as many, or the kernel refuses.
+    /// If they are not whole pages, or not of the right number, or the kernel refuses.
     pub fn map_rows_of_first(&self, words: &'static [AtomicU64]) -> io::Result<()> {
         if words.len() != layout::CALL_ROWS * layout::call::WORDS {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -228,7 +229,7 @@ impl ProfileMemory {
         self.file.map_onto(layout::CALL_ROWS_OF_FIRST, words)
     }
 
-    /// What a rank has written; `None` if it has not begun to.
+    /// The data that a rank has written; `None` if it has not begun.
     #[must_use]
     pub fn read(&self, rank: u32, clock: &Clock) -> Option<RankRecord> {
         record::read(&self.file, self.timeline, rank, clock)

@@ -7,27 +7,27 @@
 //!                                                └─ segment: the memory that the ranks share
 //! ```
 //!
-//! What happens to the ranks comes out as [`Event`]s, in an order that a judge can rely on: what a rank
-//! said before it ended comes before its end, and so does what only the segment tells. Nothing is judged,
-//! printed or sent here: that is for the owner. What ranks ask is answered here.
+//! Events of the ranks are returned as [`Event`]s, in an order that a judge can rely on: a rank's messages before its end
+//! come before its end, and so does what only the segment shows. Nothing is judged, printed or sent here: that is for the
+//! owner. Questions of ranks are answered here.
 //!
-//! | descriptor of a rank | who has it |
+//! | descriptor of a rank | holder |
 //! |---|---|
 //! | control socket | here: messages in, answers out ([`control`](crate::control)) |
 //! | lifeline | here, never written to: when this process ends, it closes, and the rank ends |
 //! | socket of PMI, of programs that may need it | here: questions in, answers out ([`pmi`]) |
-//! | standard output, standard error | the owner, to whom [`Started`] hands them |
+//! | standard output, standard error | the owner, which gets them from [`Started`] |
 //!
-//! *Invariant:* the id of a process is used only until it was reaped, so that it never means another one.
+//! *Invariant:* the id of a process is used only until it is reaped, so that it never means another process.
 //!
 //! | file | what |
 //! |---|---|
 //! | `share` | which ranks this host gets |
-//! | `starter`, `spawn` | what ranks are started with, and how a process is |
-//! | `rank` | one rank: its process, its descriptors, what was told of it |
-//! | `other_ranks` | ranks of another launcher that come to this one |
+//! | `starter`, `spawn` | what ranks are started with, and how a process is started |
+//! | `rank` | one rank: its process, its descriptors, and what was reported of it |
+//! | `other_ranks` | ranks of another launcher that connect to this one |
 //! | `fences`, `pmi` | values that ranks exchange, over their control sockets or by PMI |
-//! | here | what follows from what ranks say and from their ends |
+//! | this file | the consequences of ranks' messages and ends |
 
 mod fences;
 mod other_ranks;

@@ -5,8 +5,8 @@
 //!                                 (MPI)                (mailbox, portal, sync)
 //! ```
 //!
-//! For whatever offers MPI to programs: the C entry points, which keep one for the process, and the library for
-//! Rust programs. See `docs/decisions/0008-services-are-guests.md`.
+//! It is for the code that offers MPI to programs: the C entry points, which keep one for the process, and the library
+//! for Rust programs. See `docs/decisions/0008-services-are-guests.md`.
 
 use std::sync::Arc;
 
@@ -25,9 +25,9 @@ pub struct Runtime {
     pub process: Arc<Process>,
     /// Mailbox, portal and sync at the same endpoint, driven by the engine.
     pub services: Node,
-    /// Whatever started this process.
+    /// The interface to the launcher.
     pub launcher: Box<dyn Launcher>,
-    /// How it meets processes of other jobs.
+    /// The means to connect to processes of other jobs.
     pub other_jobs: Arc<OtherJobs>,
 }
 

@@ -1,5 +1,5 @@
-//! Saying: what this program tells people, who may not be there to be told: a disk is full, a file may not grow, a reader is gone. That
-//! ends nobody, and a command that could not answer does not end well.
+//! Saying: output of this program to the user, which may fail: a disk is full, a file may not grow, a reader is gone.
+//! That ends no process, but a command that could not answer does not end successfully.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -22,7 +22,7 @@ pub fn answer(text: impl Display) -> u8 {
     code_of(write!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// The exit code of a command whose answer was written like this; an error that is somebody's affair is told.
+/// The exit code of a command whose answer was written with this result; an error that the user should know is printed.
 pub fn code_of(written: io::Result<()>) -> u8 {
     match written {
         Ok(()) => 0,
@@ -44,8 +44,8 @@ pub fn terminal_size() -> Option<(usize, usize)> {
     (columns > 0 && rows > 0).then_some((columns, rows))
 }
 
-/// A file that may not grow (`ulimit -f`) becomes an error of whoever writes to it, not the end of this process. What is started has it
-/// as it was, if it is started as [`HANDLED`](crate::signals::HANDLED) wants.
+/// Makes a file that may not grow (`ulimit -f`) an error of its writer, not the end of this process. Started processes
+/// get the former setting, if they are started with [`HANDLED`](crate::signals::HANDLED).
 pub fn outlive_full_files() {
     // Without it we end where somebody else would.
     let _ = signal::block(&[libc::SIGXFSZ]);

@@ -6,11 +6,11 @@ use std::os::fd::OwnedFd;
 use weft_fabric_shm::{JobSize, Watch};
 use weft_sys::{MemoryFile, cores};
 
-/// A prepared segment: the descriptor for the ranks, and our own view of it.
+/// A prepared segment: the descriptor for the ranks, and the launcher's own view of it.
 pub struct Segment {
     /// To be inherited by every rank.
     pub descriptor: OwnedFd,
-    /// How far the ranks have come, as they say.
+    /// The progress of the ranks, by their own word.
     pub watch: Watch,
 }
 

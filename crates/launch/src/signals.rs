@@ -1,4 +1,4 @@
-//! Signals that the launcher takes by descriptor: which ones, which of them end programs, their names.
+//! Signals that the launcher takes by descriptor: their set, which of them end programs, and their names.
 
 use weft_sys::process::{SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 

@@ -1,10 +1,10 @@
 //! Process tree: all processes that descend from this one, and their end.
 //!
-//! This process adopts the orphans among its descendants (`adopt_orphans`), so whatever they start, and
-//! however many of them die in between, stays below it. A descendant is therefore found by following
-//! parents through `/proc`, and what is found once stays a descendant. A process is named by its id
-//! *and* its start time, and signalled through a handle, so an id that was used again is not hit. Where the kernel refuses handles (a
-//! filter of system calls) the start time alone is compared, right before.
+//! This process adopts the orphans among its descendants (`adopt_orphans`), so all processes that they start, however
+//! many of them die in between, stay below it. A descendant is therefore found by following parents through `/proc`, and
+//! once found stays a descendant. A process is named by its id *and* its start time, and signalled through a handle, so
+//! that a reused id is not hit. If the kernel refuses handles (a filter of system calls) only the start time is compared,
+//! right before.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;

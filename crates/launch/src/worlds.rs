@@ -1,5 +1,5 @@
-//! Worlds of a job: which processes were started together, the ports that are open, and the services that are
-//! published. One for the whole job, at whoever decides.
+//! Worlds of a job: which processes were started together, the ports that are open, and the services that are published.
+//! One value for the whole job, in the process that decides.
 //!
 //! ```text
 //!   world 0        the ranks that the job starts with
@@ -9,7 +9,7 @@
 //!   service   a name ──► a port, and who has published it
 //! ```
 //!
-//! A port is a name and nothing else: no socket belongs to it. Who connects sends a message to the owner.
+//! Within the job a port is only a name: no socket belongs to it. A process that connects sends a message to the owner.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -48,7 +48,7 @@ pub struct Worlds {
     introduced: BTreeMap<u32, String>,
 }
 
-/// What follows from a request.
+/// Consequence of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Served {
     /// An answer.
@@ -57,9 +57,11 @@ pub enum Served {
     Spawn(SpawnRequest),
     /// Others are waited for.
     Waits,
-    /// All of a world have said where they are: that is to be told everywhere, and then they are to be answered.
+    /// All processes of a world have given their addresses: these are to be sent everywhere, and then the processes are
+    /// to be answered.
     Introduced(Vec<Address>),
-    /// A world is to be ended: those who have had it started do not wait for it any more. Who has asked is answered that it is done.
+    /// A world is to be ended: the processes that have had it started do not wait for it any more. The caller is answered
+    /// that it is done.
     Abandoned(u32),
 }
 
@@ -69,7 +71,7 @@ struct Service {
     owner: u32,
 }
 
-/// What the name of a port says.
+/// The parts of a port's name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PortName {
     /// The process that accepts there, by its number in the job.
@@ -79,7 +81,7 @@ pub struct PortName {
 }
 
 impl PortName {
-    /// Reads a name, of whatever job.
+    /// Reads a name, of any job.
     #[must_use]
     pub fn parse(name: &str) -> Option<(&str, Self)> {
         let (job, rest) = name.strip_prefix("weft:")?.split_once(':')?;
@@ -101,7 +103,7 @@ impl PortName {
 }
 
 impl Worlds {
-    /// Those of a job that starts with so many processes, and may have so many more on each host.
+    /// The worlds of a job that starts with this many processes, and may have this many more on each host.
     #[must_use]
     pub fn new(first: u32, room: u32) -> Self {
         let job = random::bytes::<8>().map_or_else(
@@ -141,7 +143,7 @@ impl Worlds {
         number
     }
 
-    /// Does what a process asks, or says what is to be done.
+    /// Handles a request of a process, or returns what is to be done.
     pub fn serve(&mut self, process: u32, request: JobRequest) -> Served {
         Served::Answered(match request {
             JobRequest::World => self.of(process),
@@ -166,7 +168,7 @@ impl Worlds {
         })
     }
 
-    /// Answers what a process asks where nobody can be started; `None` to who asks for that.
+    /// Answers a request of a process where none can be started; `None` if it asks for that.
     pub fn answer(&mut self, process: u32, request: JobRequest) -> Option<JobAnswer> {
         match self.serve(process, request) {
             Served::Answered(answer) => Some(answer),
@@ -230,8 +232,8 @@ impl Worlds {
         port.is_some_and(|port| port.is_ok_and(|port| port.owner == process))
     }
 
-    /// One of a world has ended before it had met those who have had it started: they wait in vain, and this is why. Their port is
-    /// no more, if they have not all met by the others of that world.
+    /// A process of a world has ended before it had met the processes that have had the world started: these wait in
+    /// vain, for this reason. Their port is removed, unless they have all met through the others of that world.
     pub fn lose(&mut self, world: u32, reason: &str) {
         let awaited = self.awaited.iter().find(|(_, other)| **other == world);
         if let Some((&port, _)) = awaited {
@@ -254,8 +256,8 @@ impl Worlds {
         }
     }
 
-    /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world. Answers the
-    /// worlds that were to meet it and have not: they never will.
+    /// A process has ended, and with it what it had opened and published. `over`: it was the last of its world. Returns
+    /// the worlds that were to meet it and have not: they never will.
     pub fn end(&mut self, process: u32, over: impl Fn(&World) -> bool) -> Vec<u32> {
         let worlds = self.worlds.values();
         let awaited = worlds.filter(|world| self.awaited_by(process, world));

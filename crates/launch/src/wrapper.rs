@@ -6,9 +6,9 @@
 //!   mpifort, mpif90, mpif77 ──► $FC or gfortran; besides these the folder of the compiler's modules, and -lmpi_fortran
 //! ```
 //!
-//! The prefix is found from the place of this program, so that an installation may be moved. Questions
-//! of build systems are answered in the spellings of both MPICH (`-show`, `-compile_info`,
-//! `-link_info`) and Open MPI (`-showme`, `-showme:compile`, `-showme:link`, …).
+//! The prefix is found from the path of this program, so that an installation may be moved. Queries of build systems are
+//! answered in the spellings of both MPICH (`-show`, `-compile_info`, `-link_info`) and Open MPI (`-showme`,
+//! `-showme:compile`, `-showme:link`, …).
 
 mod modules;
 
@@ -47,9 +47,9 @@ enum Ask {
     Compile,
     /// To print the whole command.
     Show,
-    /// To print the compiler with what it needs to compile.
+    /// Print the compiler command for compiling.
     CompileInfo,
-    /// To print the compiler with what it needs to link.
+    /// Print the compiler command for linking.
     LinkInfo,
     /// To print one component.
     Component(Component),

@@ -1,4 +1,4 @@
-//! The matching engine: (context, source, tag) to posted or unexpected, in MPI order.
+//! Matching engine: (context, source, tag) to posted or unexpected, in MPI order.
 //!
 //! ```text
 //!  arrive(envelope) ──► posted:     oldest receive that matches  ──► Matched
@@ -9,22 +9,22 @@
 //!
 //! **Guaranteed** (MPI 5.0, sections 3.5 and 3.8): a message goes to the receive that was posted first
 //! among those that match it, a receive takes the message that arrived first among those that match
-//! it, wildcards of either kind included; if messages of one sender are handed in as they were sent,
+//! it, wildcards of either kind included; if messages of one sender are handed in the order sent,
 //! none overtakes another. Each receive and each message is matched at most once.
 //!
-//! **Cost.** Every operation is constant time, whatever else waits and with whichever kind of pattern:
-//! usually one look-up for each kind of pattern in use, none where the oldest fits. Two walks are paid
-//! in advance by what made them necessary: at most 256 receives or messages that no look-up passed
-//! before, each indexed once in its life; and, the first time that a kind of wildcard is asked for, all
+//! **Cost.** Every operation takes constant time, whatever else waits and for every kind of pattern:
+//! usually one look-up for each kind of pattern in use, none if the oldest matches. Two walks are paid
+//! for in advance by the operations that made them necessary: at most 256 receives or messages that no look-up passed
+//! before, each indexed once in its life; and, the first time that a kind of wildcard is used, all
 //! messages waiting then. Nothing is allocated while no backlog exceeds the largest so far.
 //!
 //! **Who may touch what.** One engine belongs to one thread at a time (`&mut`): no atomics, no locks, no
-//! `unsafe`. What arrives is data: no envelope makes the engine panic.
+//! `unsafe`. Arrivals are untrusted data: no envelope makes the engine panic.
 //!
 //! The idea of the table (in the common case two writes a message) is that of the matching table of LCI
 //! (Dang, Snir and others), to which this adds order and wildcards.
 //!
-//! For many threads at once, exact keys and no engine there is [`concurrent`], a table of its own.
+//! [`concurrent`] is a separate table for many threads at once, exact keys only, and without an engine.
 
 #![deny(unsafe_code)]
 

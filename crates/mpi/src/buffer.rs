@@ -61,14 +61,13 @@ impl Buffer {
         }
     }
 
-    /// The buffer of a call whose arguments nobody has looked at: as [`new`](Self::new), if memory can
-    /// hold it at all.
+    /// The buffer of a call whose arguments are not checked yet: like [`new`](Self::new), if memory can hold it at all.
     ///
     /// # Safety
     /// As for [`new`](Self::new), unless an error is returned.
     ///
     /// # Errors
-    /// `Count` if the elements reach further than any memory does.
+    /// `Count` if the elements reach beyond any address of memory.
     #[inline]
     pub unsafe fn checked(
         address: *mut u8,
@@ -305,13 +304,13 @@ impl TypedBuffer {
         })
     }
 
-    /// Where the elements are counted from.
+    /// The address that elements are counted from.
     #[must_use]
     pub fn address(&self) -> *mut u8 {
         self.base
     }
 
-    /// How many elements.
+    /// Number of elements.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -323,7 +322,7 @@ impl TypedBuffer {
         &self.datatype
     }
 
-    /// The first so many of them, or all if there are fewer.
+    /// The first `count` elements, or all if there are fewer.
     #[must_use]
     pub fn first(&self, count: usize) -> Self {
         Self {

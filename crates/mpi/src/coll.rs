@@ -6,18 +6,17 @@
 //!            choice ┘  └ Plan, Blocks  └─► Comm::prepare   persistent
 //! ```
 //!
-//! A builder checks the arguments, asks `choice` for an algorithm and writes down the steps of this
-//! rank; nothing is sent before the schedule is run. Each collective has its file, with all its
-//! algorithms. Data with gaps are packed before the first step and unpacked after the last
-//! (`plan`), so that algorithms see contiguous bytes only.
+//! A builder checks the arguments, asks `choice` for an algorithm and writes down the steps of this rank; nothing is sent
+//! before the schedule is run. Each collective has its file, with all its algorithms. Data with gaps are packed before
+//! the first step and unpacked after the last (`plan`), so that algorithms see only contiguous bytes.
 //!
-//! All ranks must come to the same choice: it depends on the size of the communicator, on which ranks share a
-//! host, on whether that is crowded (the same for all ranks of a host, and asked only for what they do among
-//! themselves) and on sizes that the standard makes equal on all ranks. If a program breaks that rule, a receive that gets more or fewer bytes than it expects ends
-//! the call with `Truncate` and its name.
+//! All ranks must make the same choice: it depends on the size of the communicator, on which ranks share a host, on
+//! whether that host is crowded (the same for all ranks of a host, and asked only for what they do among themselves) and
+//! on sizes that the standard makes equal on all ranks. If a program breaks that rule, a receive that gets more or fewer
+//! bytes than it expects ends the call with `Truncate` and its name.
 //!
-//! Where the standard has `MPI_IN_PLACE`: `None` stands for it where the buffer is an `Option`;
-//! reductions take the receive buffer as send buffer, too, since both may be the same memory.
+//! `None` stands for `MPI_IN_PLACE` if the buffer is an `Option`; reductions take the receive buffer as send buffer, too,
+//! since both may be the same memory.
 
 mod allgather;
 mod allreduce;
@@ -67,17 +66,17 @@ use std::sync::Arc;
 use crate::comm::Comm;
 use crate::error::{Error, ErrorClass, Result};
 
-/// What a builder needs to know about the communicator.
+/// The facts about a communicator that a builder needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Members {
     /// Rank of this process.
     pub rank: usize,
-    /// How many there are.
+    /// Number of members.
     pub size: usize,
-    /// There are more of them on this rank's host than it has cores: what counts there is how often somebody must be woken,
-    /// not how many hops a message takes. The same on all ranks of a host.
+    /// There are more members on this rank's host than it has cores: then the number of wake-ups counts, not the number
+    /// of hops of a message. The same on all ranks of a host.
     pub crowded: bool,
-    /// Where they are, if that is known and they are on several hosts.
+    /// Their hosts, if known and more than one.
     pub hosts: Option<Arc<Hosts>>,
 }
 

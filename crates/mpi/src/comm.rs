@@ -82,7 +82,7 @@ pub struct Comm {
     bridge: Mutex<Option<Arc<Crossing>>>,
 }
 
-/// What waits on a communicator.
+/// Messages and receives that wait on a communicator.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Waiting {
     /// Messages without a receive.
@@ -181,7 +181,7 @@ impl Comm {
         self.rank
     }
 
-    /// How many processes the (local) group has.
+    /// Size of the (local) group.
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -194,8 +194,8 @@ impl Comm {
         &self.group
     }
 
-    /// A number that those have in common whose memory this process can load and store, and nobody else: that of the first of
-    /// them, in the job, or among those of two jobs that were connected.
+    /// A number that exactly those processes have in common whose memory this process can load and store: that of the
+    /// first of them, in the job, or among those of two jobs that were connected.
     #[must_use]
     pub fn number_of_shared_memory(&self) -> Option<u32> {
         let process = &self.process;
@@ -369,8 +369,8 @@ impl Comm {
         connection.take();
     }
 
-    /// The communicator is freed: the way to the other job ends with the last communicator that needs it. The object may
-    /// live on, as what was freed does for a while.
+    /// The communicator is freed: the connections to the other job end with the last communicator that needs them. The
+    /// object may stay alive for a while, as freed objects do.
     pub fn leave_meeting(&self) {
         let mut bridge = self.bridge.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bridge) = bridge.take() {
@@ -411,10 +411,9 @@ impl Comm {
         self.run(sides::barrier(&both)?)
     }
 
-    /// The communicator is freed: messages that nobody has received, and never will, give their memory
-    /// back. Not while a collective or a persistent request of it may still want them; what is on its
-    /// way still is not found. Answers how many of them a receive has been forgotten for, and the status that the
-    /// first of those would have had.
+    /// The communicator is freed: messages that were not received, and never will be, release their memory. Call it only
+    /// when no collective or persistent request can still want them; messages in flight are not found. Returns how many
+    /// of them a receive has been forgotten for, and the status that the first of those would have had.
     pub fn drop_messages(&self) -> Option<(usize, Status)> {
         self.known_context()?;
         self.leave_board();
@@ -425,14 +424,14 @@ impl Comm {
         Some((count, self.status_of(&first)))
     }
 
-    /// How many collectives were begun on it.
+    /// Number of collectives begun on it.
     #[must_use]
     pub fn collectives(&self) -> u32 {
         let of = |begun: &AtomicU32| begun.load(Ordering::Relaxed);
         self.begun.iter().map(of).fold(0, u32::wrapping_add)
     }
 
-    /// What waits for its receive, or for its message.
+    /// Messages that wait for their receive, and receives that wait for their message.
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         let mut all = Waiting::default();
@@ -448,7 +447,7 @@ impl Comm {
     /// Runs a collective to its end.
     ///
     /// # Errors
-    /// What a step of it ended with.
+    /// The error of one of its steps.
     #[inline]
     pub fn run<'a>(&self, collective: impl Into<Collective<'a>>) -> Result<()> {
         let collective = collective.into();

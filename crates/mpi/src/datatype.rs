@@ -7,11 +7,11 @@
 //!                               └─ recipe      kept for envelope and contents
 //! ```
 //!
-//! A datatype never changes once built, but for its committed flag and what users hang on it; it is
-//! always behind an `Arc`, and what is built from it keeps it alive. Sizes and bounds are checked when
-//! it is built: everything later may rely on `size`, `extent` and all displacements fitting `isize`.
+//! A datatype never changes once built, except for its committed flag and the attributes that users attach; it is always
+//! behind an `Arc`, and datatypes built from it keep it alive. Sizes and bounds are checked when it is built: everything
+//! later may rely on `size`, `extent` and all displacements fitting `isize`.
 //!
-//! A `walk` turns layouts into loop nests; memory is touched by `copying` alone.
+//! A `walk` turns layouts into loop nests; only `copying` touches memory.
 
 mod array;
 mod basic;
@@ -89,19 +89,19 @@ impl Datatype {
         self.extent
     }
 
-    /// Where an element begins, with its markers.
+    /// Offset at which an element begins, by its markers.
     #[must_use]
     pub fn lower_bound(&self) -> isize {
         self.bounds.lower() as isize
     }
 
-    /// Where the data of an element begin.
+    /// Offset at which the data of an element begin.
     #[must_use]
     pub fn true_lower_bound(&self) -> isize {
         self.bounds.data.map_or(0, |(lower, _)| lower as isize)
     }
 
-    /// What the data of an element cover.
+    /// Extent of the data of an element.
     #[must_use]
     pub fn true_extent(&self) -> isize {
         self.bounds
@@ -165,7 +165,7 @@ impl Datatype {
         &self.extras
     }
 
-    /// How it was built.
+    /// The call that built it.
     #[must_use]
     pub fn recipe(&self) -> &Recipe {
         &self.recipe

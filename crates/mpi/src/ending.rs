@@ -1,18 +1,20 @@
-//! Ending: how the ranks of a world meet before they end, and who does not come.
+//! Ending: how the ranks of a world meet before they end, and which ranks are absent.
 //!
-//! `MPI_Finalize` is collective over the processes that are connected (MPI 5.0, section 11.2.2): nobody leaves while another one still needs an
-//! answer of it. A process that has used sessions only is in `MPI_COMM_WORLD` of the others, and never calls it. When it has ended its last session it
-//! tells the others that it is *absent*: those of its host by a word in the memory that they share, those of other hosts by its launcher, which has
-//! the same written there, or by a message that nobody need answer ([`weft_fabric::Fabric::announce_absence`]), if another launcher has started it. From then on they wait for nobody in `MPI_Finalize`: what each has begun to send has left it, and the one that
-//! is absent would never come. Should it initialise MPI later, it waits for nobody either.
+//! `MPI_Finalize` is collective over the processes that are connected (MPI 5.0, section 11.2.2): no process leaves while
+//! another one still needs an answer from it. A process that has used sessions only is in `MPI_COMM_WORLD` of the others,
+//! and never calls `MPI_Finalize`. When it has ended its last session it tells the others that it is *absent*: those of
+//! its host by a word in the memory that they share; those of other hosts by its launcher, which has the same written
+//! there, or, under another launcher, by a message that needs no answer ([`weft_fabric::Fabric::announce_absence`]). From
+//! then on the others do not wait for each other in `MPI_Finalize`: what each has begun to send has left it, and the
+//! absent process would never come. If it initialises MPI later, it waits for no other process either.
 //!
 //! ```text
 //!   rank 0   MPI_Init ─────────────────── MPI_Finalize: drained ── meeting … given up ──► left over, farewell
 //!   rank 1   MPI_Session_init ── MPI_Session_finalize ── absent ──────────┘
 //! ```
 //!
-//! Who gives the meeting up may have begun to reach for the absent one, which does not answer any more: that is given up too, and what the
-//! meeting itself had for others. They hear of the absence as well.
+//! A process that gives up the meeting may have begun to connect to the absent one, which does not answer any more: that
+//! is given up too, and so are messages of the meeting itself for others. They learn of the absence as well.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -30,8 +32,8 @@ use crate::process::Process;
 const NOTICE: Duration = Duration::from_secs(3);
 
 impl Process {
-    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come
-    /// this far, so that nobody leaves while another still needs an answer of it.
+    /// The communication part of `MPI_Finalize`: everything begun has left, and all ranks have come this far, so that no
+    /// rank leaves while another still needs an answer from it.
     ///
     /// # Errors
     /// When a rank is lost that was there so far, and the program is not [`prepared`](Self::prepare_for_losses) for that.
@@ -41,8 +43,8 @@ impl Process {
         Ok(())
     }
 
-    /// The first half of [`finish`](Self::finish): what is left over can be looked at after it, and the other half is
-    /// [`announce_exit`](Self::announce_exit). Whether all ranks come: else none can be asked for anything.
+    /// The first half of [`finish`](Self::finish); what is left over can be examined after it. The second half is
+    /// [`announce_exit`](Self::announce_exit). Returns whether all ranks come; if not, none can be asked for anything.
     ///
     /// # Errors
     /// When a rank is lost.
@@ -120,9 +122,9 @@ impl Process {
         false
     }
 
-    /// This process has ended all that it has used of MPI, and was never initialised: the others need not wait for it. Those of its host
-    /// are told by their memory; those of other hosts `by_launcher`, if that answers true, or else by this process, before
-    /// [`announce_exit`](Self::announce_exit) returns.
+    /// This process has ended its use of MPI, and was never initialised: the others need not wait for it. Those of its
+    /// host are told by shared memory; those of other hosts `by_launcher`, if that returns true, or else by this process,
+    /// before [`announce_exit`](Self::announce_exit) returns.
     pub fn tell_absence(self: &Arc<Self>, by_launcher: impl FnOnce() -> bool) {
         if self.is_incomplete.swap(true, Ordering::Relaxed) {
             return;

@@ -8,33 +8,34 @@
 //!                      └── then deferred work: pull, answer, flush, advance collectives
 //! ```
 //!
-//! [`Engine`] is two halves: the fabric, and the [`Core`] that the fabric reports to while it is
-//! polled. What needs the fabric itself is [deferred] until right after the poll. Both compose types that own
-//! their fields; the files beside them are the operations that need several of those:
+//! [`Engine`] has two halves: the fabric, and the [`Core`] that the fabric reports to while it is polled. Work that needs
+//! the fabric itself is [deferred] until right after the poll. Both are composed of types that own their fields; the
+//! other files are the operations that need several of these:
 //!
 //! | type | what it owns |
 //! |---|---|
 //! | [`Requests`], [`Request`](request::Request), [`Sending`](sending::Sending), [`Receiving`](receiving::Receiving) | the table of requests; one request's life; that of a send, and of a receive |
 //! | [`UnexpectedStore`] | messages that came before their receives |
-//! | [`Looking`] | the receive of a call that is looking, which no table knows |
+//! | [`Looking`] | the receive of a call that is polling, which is in no table |
 //! | [`Pulls`] | rendezvous transfers under way |
 //! | [`Runs`] | collectives under way |
 //! | [`Boards`] | groups that share memory, and collectives on it |
 //! | [`Channels`] | partitioned messages |
-//! | [`DeferredQueue`], [`Callbacks`] | what is done after the poll; what is done without the engine |
-//! | [`Waiters`], [`Parked`] | who is woken by arrivals; who waits while another drives |
+//! | [`DeferredQueue`], [`Callbacks`] | work done after the poll; work done without the engine |
+//! | [`Waiters`], [`Parked`] | waiters woken by arrivals; waiters while another thread drives |
 //! | [`OneSided`] | windows, and operations on them under way |
-//! | [`Outbox`] | messages that the fabric would not take yet, and how much may be sent: [flow control](flow) |
-//! | [`Agreements`] | agreements of members that losses do not disturb |
-//! | [`GuestSlot`] | who else uses the endpoint |
-//! | [`Inquiry`] | what those who wait say when they are asked |
-//! | [`Counters`], [`Events`] | what was done, for tools; what tools are told as it happens |
+//! | [`Outbox`] | messages that the fabric did not take yet, and how much may be sent: [flow control](flow) |
+//! | [`Agreements`] | agreements among members, which losses do not disturb |
+//! | [`GuestSlot`] | the other user of the endpoint |
+//! | [`Inquiry`] | answers of waiters to an inquiry |
+//! | [`Counters`], [`Events`] | counts of what was done, for tools; events for tools as they happen |
 //!
-//! A rank may have several, each for some of its communicators: [`Engines`]. One lock guards an engine ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others
-//! sleep until it completes what they wait for, or until it leaves and hands progress over.
+//! A rank may have several engines, each for some of its communicators: [`Engines`]. One lock guards an engine
+//! ([`Shared`]). Of the threads and fibers that wait, one drives progress; the others sleep until it completes what they
+//! wait for, or until it leaves and hands progress over.
 //!
-//! The engine knows the objects that it moves and combines (buffers, datatypes, operations, groups), and nothing
-//! of communicators, processes and calls, which are above it.
+//! The engine knows the objects that it moves and combines (buffers, datatypes, operations, groups), but not
+//! communicators, processes and calls, which are above it.
 
 mod arrival;
 mod at_once;

@@ -1,5 +1,5 @@
-//! Errors of MPI: a class of the standard (MPI 5.0, section 9.4) and a sentence that names what was
-//! expected, what came, and a remedy. The numbers of the classes belong to the ABI, not here.
+//! Errors of MPI: a class of the standard (MPI 5.0, section 9.4) and a sentence that names the expected and the actual
+//! value, and a remedy. The numbers of the classes belong to the ABI, not here.
 
 use std::fmt;
 

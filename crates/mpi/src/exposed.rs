@@ -1,12 +1,12 @@
 //! Exposed memory: the part of a window that one member lets the others read, write and combine.
 //!
-//! All accesses are checked against its bounds. Elements are combined while the [`ElementLock`] of the memory is held: one by a
-//! few plain instructions, many as quickly as in any reduction.
+//! All accesses are checked against its bounds. Elements are combined while the [`ElementLock`] of the memory is held:
+//! one by a few plain instructions, many as fast as in any reduction.
 //!
-//! Where the lock is not *for all*, an element that the processor can change at once, which is one of 1, 2, 4 or 8 bytes at a
-//! multiple of as many, is combined by an atomic instruction instead, whoever does it: the rank itself, another rank that
-//! shares the memory, or the engine of the rank for one that does not. Which of the two it is depends on the window, the
-//! element's address and its size alone, so that all who combine it agree (MPI 5.0, section 12.7.1).
+//! If the lock is not *for all*, an element that the processor can change at once (1, 2, 4 or 8 bytes, aligned to its
+//! size) is combined by an atomic instruction instead, by every party: the rank itself, another rank that shares the
+//! memory, or the rank's engine for a rank that does not. The choice depends only on the window, the element's address
+//! and its size, so that all parties agree (MPI 5.0, section 12.7.1).
 
 #![allow(unsafe_code)]
 

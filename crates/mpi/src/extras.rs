@@ -1,6 +1,5 @@
-//! Extras: the name, info, error handler and attributes of a communicator or a datatype, beside its function.
-//! Callbacks and handles of the caller's language are opaque numbers here; the ABI gives
-//! them a meaning.
+//! Extras: the name, info, error handler and attributes of a communicator or a datatype. Callbacks and handles of the
+//! caller's language are opaque numbers here; the ABI gives them a meaning.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

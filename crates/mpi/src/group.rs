@@ -53,7 +53,7 @@ impl Group {
         }
     }
 
-    /// How many processes.
+    /// Number of processes.
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {
@@ -95,7 +95,7 @@ impl Group {
     }
 }
 
-/// How two groups or communicators compare (MPI 5.0, sections 7.3.1 and 7.4.1).
+/// Result of comparing two groups or communicators (MPI 5.0, sections 7.3.1 and 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Comparison {
     /// The same object.
@@ -112,7 +112,7 @@ pub enum Comparison {
 pub type Range = (i32, i32, i32);
 
 impl Group {
-    /// Compares members and order: `Identical` stands for both the same.
+    /// Compares members and order: `Identical` means that both are the same.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         if self.size() != other.size() {

@@ -1,14 +1,15 @@
-//! Helper: a thread that looks into the engine while nobody else does, on behalf of a rank that makes no call.
+//! Helper: a thread that polls the engine while no other thread does, on behalf of a rank that makes no call.
 //!
-//! | what needs it | without it the others wait | it looks |
+//! | reason | without the helper other ranks wait | it polls |
 //! |---|---|---|
 //! | windows whose accesses need this rank's engine | until this rank calls MPI again (MPI 5.0, section 12.7.3) | always |
-//! | connections that this rank is making, over which it has sent | likewise, and `MPI_Send` has returned | while no call of the rank looks, nor sleeps for them |
+//! | connections that this rank is making, over which it has sent | the same, and `MPI_Send` has returned | while no call of the rank polls, nor sleeps for them |
 //!
-//! With the helper they wait for [`LONGEST`] at most, for each answer. It begins with the first window of a rank that is reached by messages, or when
-//! the fabric [begins](weft_fabric::Bell::when_reaching) to reach a peer, and ends when neither is left. It rings no bell and sleeps on none, so that
-//! nobody pays for it who sends a message: it looks again after [`SHORTEST`], and twice as long each time that there was nothing to do. For a
-//! connection it looks first after [`LONGEST`]: a rank that stays inside of MPI has made it by then. Whether a call looks after connections the bell says
+//! With the helper they wait for [`LONGEST`] at most, for each answer. It starts with the first window of a rank that is
+//! reached by messages, or when the fabric [begins](weft_fabric::Bell::when_reaching) to connect to a peer, and ends when
+//! there is neither. It rings no bell and sleeps on none, so that it costs senders nothing: it polls again after
+//! [`SHORTEST`], and after twice as long each time that there was nothing to do. For a connection it polls first after
+//! [`LONGEST`]: a rank that stays inside MPI has made it by then. The bell says whether a call polls for connections,
 //! without the engine's lock, which is biased towards the thread that calls: taking it once costs each later call.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -80,7 +80,7 @@ impl Info {
         Ok(())
     }
 
-    /// How many pairs.
+    /// Number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()

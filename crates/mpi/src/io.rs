@@ -9,8 +9,8 @@
 //!                                                         └─ sieve ──┘  (writers: who may rewrite gaps)
 //! ```
 //!
-//! Blocking calls do it on the caller's thread, the others as [tasks] of the file, which end a request of the
-//! engine. What one rank of a collective call fails with, all are [told](agreement).
+//! Blocking calls run on the caller's thread, the others as [tasks] of the file, which complete a request of the engine.
+//! If one rank of a collective call fails, all learn its error ([agreement]).
 
 mod access;
 mod aggregation;
@@ -178,7 +178,7 @@ impl File {
         &self.path
     }
 
-    /// What it was opened for.
+    /// The mode that it was opened with.
     #[must_use]
     pub fn mode(&self) -> AccessMode {
         self.mode

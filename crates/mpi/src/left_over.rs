@@ -1,4 +1,4 @@
-//! Report of what is left over when a rank finalises: messages never received, requests never completed, and whatever
+//! Report of what is left over when a rank finalises: messages never received, requests never completed, and objects that
 //! its caller has made and never freed.
 //!
 //! ```text
@@ -7,9 +7,9 @@
 //!   communicators  3 never freed: 2 of MPI_Comm_dup at heat.c:17 (setup), 1 of MPI_Comm_split at heat.c:20 (setup)
 //! ```
 //!
-//! Ranks that have the same left over, but for whom their messages are from, are told once: all ranks compare a
-//! [word](Report::likeness), and the first of those that agree speaks for them. If nothing is left over anywhere, that costs
-//! one reduction of a word.
+//! Ranks whose reports are the same, except for the sources of messages, are reported once: all ranks compare a
+//! [word](Report::likeness), and the first of those that agree reports for them. If nothing is left over anywhere, this
+//! costs one reduction of a word.
 
 mod words;
 
@@ -42,7 +42,7 @@ const TOLD: usize = 4;
 /// Lines of messages, or of requests, in one report.
 const LINES: usize = 4;
 
-/// What a context belongs to, in words.
+/// Owner of a context, in words.
 #[derive(Clone, Debug)]
 pub struct Owner {
     /// `MPI_COMM_WORLD`, "a file": how people know it.
@@ -61,7 +61,7 @@ struct Line {
     alike: String,
 }
 
-/// What one rank has left over.
+/// Everything that one rank has left over.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     lines: Vec<Line>,
@@ -113,7 +113,7 @@ impl Report {
         text
     }
 
-    /// The whole as a rank tells it at `MPI_Finalize`, if it is the one to tell it.
+    /// The text that a rank prints at `MPI_Finalize`, if it is the one to print it.
     #[must_use]
     pub fn of_rank(&self, compared: &Compared, rank: u32, size: u32) -> Option<String> {
         let mut first = format!("left over by rank {rank} of {size} at MPI_Finalize");
@@ -131,8 +131,8 @@ impl Report {
         Some(text)
     }
 
-    /// Adds the messages that no receive has taken. `owner` knows the communicators of contexts; what is of no
-    /// communicator that it knows is no message of the program.
+    /// Adds the messages that no receive has taken. `owner` knows the communicators of contexts; messages of other
+    /// contexts are not the program's.
     pub fn add_messages(&mut self, process: &Process, owner: &dyn Fn(u32) -> Option<Owner>) {
         let of_engine = |engine: &Arc<Shared>| {
             let mut engine = engine.lock();
@@ -199,8 +199,8 @@ impl Report {
         }
     }
 
-    /// Adds the requests that nobody has ended; `made` knows where some of them were made. Persistent ones that are not under
-    /// way are told if `also_inactive` says so.
+    /// Adds the requests that were not completed; `made` knows where some of them were made. Inactive persistent requests
+    /// are included if `also_inactive` is true.
     pub fn add_requests(
         &mut self,
         process: &Process,
@@ -257,7 +257,7 @@ impl Report {
         }
     }
 
-    /// Adds things of a kind, called so if it is one or several, with what was not done: how many from each place, which
+    /// Adds things of a kind, with its singular and plural name, and what was not done: how many from each place, which
     /// may be empty.
     pub fn add_things(
         &mut self,
@@ -287,7 +287,7 @@ fn in_ranks(owner: &Owner, peers: Vec<u32>) -> Vec<u32> {
 }
 
 impl Process {
-    /// How far a request is, if it is live.
+    /// State of a request, if it is live.
     #[must_use]
     pub fn standing(&self, id: RequestId) -> Option<Standing> {
         self.lock_of(id).standing(id)
@@ -311,21 +311,21 @@ impl Comm {
     }
 }
 
-/// What the ranks of a job have found together.
+/// Result of the comparison among the ranks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Compared {
-    /// How many ranks have something left over.
+    /// Number of ranks that have something left over.
     pub ranks: u32,
-    /// Whether this one is to tell its report, and how many others have the same.
+    /// Whether this rank is to print its report, and how many others have the same.
     pub told: Option<u32>,
     /// Whether this is the first rank of all that have anything left over.
     pub first: bool,
-    /// How many ranks have something left over that is told by nobody: there would be too much.
+    /// Number of ranks whose report is not printed, because there would be too many.
     pub untold: u32,
 }
 
 impl Compared {
-    /// What one finds that cannot ask the others, and tells what it has, if it `tells` anything.
+    /// The result of a rank that cannot ask the others; it prints its report if `tells` is true.
     #[must_use]
     pub fn of_one(is_empty: bool, tells: bool) -> Self {
         Self {

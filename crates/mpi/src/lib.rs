@@ -1,4 +1,4 @@
-//! MPI itself, over any fabric: a [`Process`] is one rank as a value, without globals.
+//! MPI over any fabric: a [`Process`] is one rank as a value, without globals.
 //!
 //! ```text
 //!  Comm::send / recv / isend …   p2p/        point-to-point: what callers see

@@ -1,4 +1,4 @@
-//! Memory in amounts that users name: their absence is an error of MPI, not the end of the process.
+//! Memory in amounts that users determine: a failed allocation is an MPI error, not the end of the process.
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -13,7 +13,7 @@ const LARGE: usize = 64 << 20;
 /// together can then be counted without care: blocks of 2^48 bytes for 2^14 ranks fit 62 bits.
 pub(crate) const END: usize = 1 << 48;
 
-/// Whether the system would give so many bytes now.
+/// Checks whether the system would give this many bytes now.
 ///
 /// # Errors
 /// `NoMem` if not.
@@ -29,7 +29,7 @@ pub fn ensure(bytes: usize) -> Result<()> {
     ))
 }
 
-/// As [`ensure`], for so many elements of a list. `each`: all bytes that an element will need.
+/// Like [`ensure`], for a list of this many elements. `each`: all bytes that an element will need.
 ///
 /// # Errors
 /// `NoMem` if not.
@@ -37,7 +37,7 @@ pub fn ensure_list(elements: usize, each: usize) -> Result<()> {
     ensure(elements.saturating_mul(each))
 }
 
-/// So many bytes of zero.
+/// This many zero bytes.
 ///
 /// # Errors
 /// `NoMem` if the system does not give them.

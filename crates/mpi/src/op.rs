@@ -1,4 +1,4 @@
-//! Operations of reductions (MPI 5.0, section 6.9): predefined and the user's own.
+//! Operations of reductions (MPI 5.0, section 6.9): predefined ones and those of users.
 //!
 //! ```text
 //!   Op ── reduce(operand, into, count, datatype):   into = operand op into
@@ -10,8 +10,8 @@
 //! lie in the user's memory, too; for others a user's function is given a copy with the gaps.
 //! [`Op::reduce_local`] takes the user's memory as it is.
 //!
-//! Memory is touched in `kernels`, `extended` and `user` only. A user's memory need not be
-//! aligned: all loads and stores are unaligned ones.
+//! Only `kernels`, `extended` and `user` touch memory. A user's memory need not be aligned: all loads and stores are
+//! unaligned.
 
 mod extended;
 mod kernels;
@@ -91,7 +91,7 @@ impl Op {
         self.commutative
     }
 
-    /// Which predefined operation it is, if it is one.
+    /// The predefined operation, if it is one.
     #[inline]
     #[must_use]
     pub fn as_predefined(&self) -> Option<Predefined> {

@@ -1,4 +1,4 @@
-//! Point-to-point communication (MPI 5.0, chapter 3): what callers see of the engine.
+//! Point-to-point communication (MPI 5.0, chapter 3): the engine's interface for callers.
 
 mod apart;
 mod at_once;
@@ -15,19 +15,19 @@ mod send;
 pub use crate::engine::{Ended, Received, RequestList, SendMode};
 pub use probe::Message;
 
-/// Whom to send to.
+/// Destination of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
-    /// `MPI_PROC_NULL`: nobody.
+    /// `MPI_PROC_NULL`.
     Null,
     /// A rank of the communicator (of the remote group, for an intercommunicator).
     Rank(u32),
 }
 
-/// Whom to receive from.
+/// Source of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Source {
-    /// `MPI_PROC_NULL`: nobody.
+    /// `MPI_PROC_NULL`.
     Null,
     /// `MPI_ANY_SOURCE`.
     Any,
@@ -35,7 +35,7 @@ pub enum Source {
     Rank(u32),
 }
 
-/// Which tag to receive.
+/// Tag to receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TagPattern {
     /// `MPI_ANY_TAG`.

@@ -1,4 +1,4 @@
-//! One rank as a value: the engine and its communicators. No globals: many fit in one program.
+//! Process: one rank as a value, its engine and its communicators. No globals: many fit in one program.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -83,7 +83,7 @@ fn open<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Process {
-    /// The rank at an endpoint of a fabric, all of whose peers are there from the start.
+    /// The rank at an endpoint of a fabric whose peers all exist from the start.
     #[must_use]
     pub fn new(fabric: Box<dyn Fabric>) -> Arc<Self> {
         let first = fabric.peers();
@@ -91,7 +91,7 @@ impl Process {
     }
 
     /// The rank at an endpoint of a fabric whose peers may come later. The job starts with `first` processes; `members`
-    /// are those of this process's `MPI_COMM_WORLD`, the number of which is `world` (0 for that of the first ones).
+    /// are those of this process's `MPI_COMM_WORLD`, whose number is `world` (0 for that of the first ones).
     #[must_use]
     pub fn in_world(fabric: Box<dyn Fabric>, first: u32, members: Group, world: u32) -> Arc<Self> {
         let (me, peers, bell) = (fabric.me(), fabric.peers(), fabric.bell());
@@ -131,26 +131,26 @@ impl Process {
         process
     }
 
-    /// Who this is.
+    /// The number of this process.
     #[must_use]
     pub fn me(&self) -> Peer {
         self.me
     }
 
-    /// How many processes the job can have.
+    /// Most processes that the job can have.
     #[must_use]
     pub fn peers(&self) -> u32 {
         self.peers
     }
 
-    /// How many processes the job starts with.
+    /// Number of processes that the job starts with.
     #[must_use]
     pub fn first(&self) -> u32 {
         self.first
     }
 
-    /// Says which host each of the processes runs on that the job starts with, before any communicator is used: the same to
-    /// all of them. What it does not say, collectives do not count on.
+    /// Sets the host of each process that the job starts with, before any communicator is used: the same at all
+    /// processes. Collectives do not rely on hosts that are not given.
     pub fn set_hosts(&self, hosts: impl IntoIterator<Item = u32>) {
         let hosts: Box<[u32]> = hosts.into_iter().collect();
         if hosts.iter().any(|host| *host != hosts[0]) {
@@ -184,7 +184,7 @@ impl Process {
         self.hosts.get().is_some()
     }
 
-    /// What this process has to do with those of other worlds.
+    /// Connections of this process with processes of other worlds.
     #[must_use]
     pub fn connections(&self) -> &Connections {
         &self.connections
@@ -222,8 +222,8 @@ impl Process {
         Arc::clone(open(&self.itself).get_or_insert_with(itself))
     }
 
-    /// Lets go of the communicators that every process has: it leaves its endpoint when the last of its users drops
-    /// it. The last thing, whether it has [finished](Self::finish) or others must learn that it is lost.
+    /// Releases the communicators that every process has: it leaves its endpoint when the last of its users drops it.
+    /// Call it last, whether it has [finished](Self::finish) or others must learn that it is lost.
     pub fn release(&self) {
         let world = open(&self.world).take();
         let itself = open(&self.itself).take();
@@ -240,13 +240,13 @@ impl Process {
         self.for_each(|engine| engine.lose_all(&error));
     }
 
-    /// How many messages wait here for a receive.
+    /// Number of messages that wait here for a receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> usize {
         self.sum(|engine| engine.unexpected_messages())
     }
 
-    /// Where this rank sleeps, for who brings it news from elsewhere.
+    /// The bell of this rank, for code that has events for it from elsewhere.
     #[must_use]
     pub fn own_bell(&self) -> Arc<dyn Bell> {
         Arc::clone(&self.bell)
@@ -285,26 +285,25 @@ impl Process {
         self.for_each(|engine| engine.prepare_for_losses());
     }
 
-    /// Whether the program has said so.
+    /// Whether the program has called [`prepare_for_losses`](Self::prepare_for_losses).
     #[must_use]
     pub fn is_prepared_for_losses(&self) -> bool {
         self.prepared.load(Ordering::Relaxed)
     }
 
-    /// Tells the others that this rank may end from now on, and waits until that has left it, too. What it
-    /// sends later, in a session, takes that back.
+    /// Tells the others that this rank may end from now on, and waits until that message has left, too. A message that it
+    /// sends later, in a session, revokes this.
     pub fn announce_exit(&self) {
         self.drain();
         self.lock().farewell();
         self.drain();
     }
 
-    /// Lets another layer use the endpoint, which this one goes on to drive. Once; what arrives for a
-    /// guest that is not there yet is lost, so install it before the peers can know of it, or let them
-    /// wait.
+    /// Lets another layer use the endpoint, which this one goes on to drive. Once; messages that arrive for a guest that
+    /// is not installed yet are lost, so install it before the peers can know of it, or make them wait.
     ///
     /// # Panics
-    /// If `make` calls this process, whose endpoint is taken meanwhile.
+    /// If `make` calls this process, whose endpoint is in use meanwhile.
     pub fn install_guest(&self, make: impl FnOnce(&dyn Fabric) -> Box<dyn Guest>) {
         self.lock().install_guest(make);
     }
@@ -312,7 +311,7 @@ impl Process {
     /// Runs `work` with exclusive use of the guest and the endpoint.
     ///
     /// # Panics
-    /// If no guest was [installed](Self::install_guest), or if `work` calls this process, whose endpoint is taken
+    /// If no guest was [installed](Self::install_guest), or if `work` calls this process, whose endpoint is in use
     /// meanwhile.
     pub fn with_guest(&self, work: &mut dyn FnMut(&mut dyn Guest, &mut dyn Fabric)) {
         let mut engine = self.lock();
@@ -324,7 +323,7 @@ impl Process {
         }
     }
 
-    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved. `awaited` says what for, to who inquires.
+    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved. `awaited` says what for, on inquiry.
     ///
     /// # Panics
     /// As for [`Self::with_guest`].
@@ -355,36 +354,36 @@ impl Process {
             });
     }
 
-    /// What a thread waits for by [`wait_until`](Self::wait_until) may have come.
+    /// Says that what a thread waits for by [`wait_until`](Self::wait_until) may have come.
     pub fn notify(&self) {
         self.lock().notify();
         self.bell.ring();
     }
 
-    /// What the engine of channel 0 has counted. Reading it takes no lock.
+    /// The counters of the engine of channel 0. Reading them takes no lock.
     #[must_use]
     pub fn counters(&self) -> &Counters {
         self.shared.counters()
     }
 
-    /// Has somebody told of the counters of each engine: now of those that are open, and of others when they are opened.
+    /// Calls `tell` with the counters of each engine: now for those that are open, and for others when they are opened.
     pub fn tell_counters(&self, tell: impl Fn(&Counters) + Send + Sync + 'static) {
         self.engines.tell_counters(Box::new(tell));
     }
 
-    /// What all engines have counted, that of channel 0 first.
+    /// The counters of all engines, that of channel 0 first.
     pub fn all_counters(&self) -> impl Iterator<Item = &Counters> {
         self.engines.all().map(|engine| engine.counters())
     }
 
-    /// Has events of these kinds (a set of [bits](crate::events::EventKind::bit)) told from now on, of which so many may wait
-    /// to be told. Who listened before does no more.
+    /// Delivers events of these kinds (a set of [bits](crate::events::EventKind::bit)) from now on, of which this many
+    /// may wait for delivery. Replaces the former listener.
     pub fn listen(&self, kinds: u32, listener: Arc<dyn Listener>, most: usize) {
         self.for_each(|engine| engine.listen(kinds, Arc::clone(&listener), most));
     }
 
-    /// Has somebody hear what the threads of this rank wait for whenever an inquiry asks: see [`waits`](crate::waits). It is called
-    /// without the engine, by a thread that waits.
+    /// Sets a listener for what the threads of this rank wait for, called whenever an inquiry asks: see
+    /// [`waits`](crate::waits). It is called without the engine, by a thread that waits.
     pub fn hear_waits(&self, listener: impl Fn(RankWaits) + Send + Sync + 'static) {
         let listener: WaitsListener = Arc::new(listener);
         self.for_each(|engine| engine.hear_waits(Arc::clone(&listener)));
@@ -396,20 +395,20 @@ impl Process {
         self.for_each(|engine| engine.one_thread_calls(does));
     }
 
-    /// Who knows the threads of this rank, for a process of several ranks, where those of the process are not it: by their numbers
-    /// in the kernel and their names, all that may go on without this rank's calls.
+    /// Sets a function that knows the threads of this rank, for a process of several ranks, where those of the process
+    /// are not it: by their numbers in the kernel and their names, all that may go on without this rank's calls.
     pub fn set_threads(&self, threads: impl Fn() -> Vec<(u32, String)> + Send + Sync + 'static) {
         let threads: ThreadsOfRank = Arc::new(threads);
         self.for_each(|engine| engine.set_threads(Arc::clone(&threads)));
     }
 
-    /// Has somebody hear whenever a call waits: see [`wait_times`](crate::wait_times).
+    /// Sets a listener that is called whenever a call waits: see [`wait_times`](crate::wait_times).
     pub fn time_waits(&self, listener: &'static dyn WaitListener) {
         self.for_each(|engine| engine.time_waits(listener));
     }
 
-    /// Has the messages that the program sends marked, by whom is asked while this number is not 0: see [`marks`](crate::marks). Whoever sends one that is to be
-    /// marked counts itself in it first.
+    /// Has `marker` mark the messages that the program sends while the number `calls` is not 0: see
+    /// [`marks`](crate::marks). A call whose messages are to be marked adds itself to the number first.
     pub fn mark_sends(&self, calls: &'static AtomicU32, marker: &'static dyn Marker) {
         let marking = Marking::by(calls, marker);
         self.for_each(|engine| engine.mark_sends(marking));
@@ -434,31 +433,31 @@ impl Process {
         self.lock().credit_window()
     }
 
-    /// Sets these bytes, from the next answer on, for what others send to this rank; and for what it sends to others until
-    /// they answer.
+    /// Sets these bytes, from the next answer on, for messages of others to this rank; and for those that it sends to
+    /// others until they answer.
     pub fn set_credit_window(&self, bytes: u32) {
         self.for_each(|engine| engine.set_credit_window(bytes));
     }
 
-    /// How many messages are held back here because their receiver has no room to be told of them.
+    /// Number of messages that are held back here because their receiver has no room for their announcement.
     #[must_use]
     pub fn withheld(&self) -> usize {
         self.sum(|engine| engine.withheld())
     }
 
-    /// How many messages wait for room of the fabric.
+    /// Number of messages that wait for room of the fabric.
     #[must_use]
     pub fn held_back(&self) -> usize {
         self.sum(|engine| engine.held_back())
     }
 
-    /// How many requests are live.
+    /// Number of live requests.
     #[must_use]
     pub fn live_requests(&self) -> usize {
         self.sum(|engine| engine.requests().0)
     }
 
-    /// How many requests were live at once at most.
+    /// Largest number of requests that were live at once.
     #[must_use]
     pub fn request_slots(&self) -> usize {
         self.sum(|engine| engine.requests().1)

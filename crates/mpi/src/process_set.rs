@@ -1,4 +1,5 @@
-//! Process sets: groups of processes that have names, and communicators that are made of a group alone (MPI 5.0, sections 7.4.2 and 11.3).
+//! Process sets: groups of processes with names, and communicators that are made of a group alone (MPI 5.0, sections
+//! 7.4.2 and 11.3).
 
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub fn tag_of(text: &[u8]) -> i32 {
 }
 
 impl Process {
-    /// The group behind a name, in whatever case it is written; `None` if there is no such set.
+    /// The group with a name, in upper or lower case; `None` if there is no such set.
     #[must_use]
     pub fn process_set(self: &Arc<Self>, name: &str) -> Option<Arc<Group>> {
         let is = |known: &str| name.eq_ignore_ascii_case(known);
@@ -40,8 +41,8 @@ impl Process {
         Some(Arc::clone(comm.group()))
     }
 
-    /// A communicator of a group, whose members alone call this (`MPI_Comm_create_from_group`): they meet over the world, apart from
-    /// all others by a text, with these hints. `None` for who is not in it.
+    /// A communicator of a group, which only its members call (`MPI_Comm_create_from_group`): they meet over the world,
+    /// separated from all others by a text, with these hints. `None` for a process that is not in it.
     ///
     /// # Errors
     /// As for [`Comm::create_group`].

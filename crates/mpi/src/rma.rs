@@ -9,11 +9,11 @@
 //!   fence │ start, complete, post, wait │ lock, flush, unlock        (fence, active, passive)
 //! ```
 //!
-//! Memory that Weft allocates is shared memory: ranks of one host reach it without the target's help, whatever the target
-//! does. The window of a program's own memory is reached by portal where the data lie in one piece at the target, else by
-//! messages, as is memory on other hosts. What messages bring about is in [`engine::one_sided`](crate::engine::one_sided).
+//! Memory that Weft allocates is shared memory: ranks of one host access it without the target's help, whatever the
+//! target does. A window of a program's own memory is accessed by portal if the data lie in one piece at the target, else
+//! by messages, as is memory on other hosts. [`engine::one_sided`](crate::engine::one_sided) handles the messages.
 //!
-//! Which path an element takes does not matter for atomicity: see [`exposed`](crate::exposed).
+//! The path of an element does not matter for atomicity: see [`exposed`](crate::exposed).
 
 mod access;
 mod active;
@@ -57,7 +57,7 @@ use target::Target;
 /// Such calls take some tens of nanoseconds, a look a little longer.
 const CALLS_BETWEEN_LOOKS: u32 = 64;
 
-/// How a window came by its memory (MPI 5.0, section 12.2.6).
+/// Origin of a window's memory (MPI 5.0, section 12.2.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flavor {
     /// The program brought it.
@@ -145,13 +145,13 @@ impl Window {
         &self.comm
     }
 
-    /// How it came by its memory.
+    /// The origin of its memory.
     #[must_use]
     pub fn flavor(&self) -> Flavor {
         self.flavor
     }
 
-    /// What this rank exposes; in a dynamic window, nothing that has an address.
+    /// The memory that this rank exposes; in a dynamic window, a region without an address.
     #[must_use]
     pub fn memory(&self) -> Region {
         let own = &self.targets[self.comm.rank() as usize];
@@ -164,7 +164,7 @@ impl Window {
         self.unit
     }
 
-    /// How many members it has.
+    /// Number of members.
     #[inline]
     #[must_use]
     pub fn size(&self) -> u32 {

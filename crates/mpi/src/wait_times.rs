@@ -1,13 +1,13 @@
-//! Times of waits: a profiler hears when a call begins to wait, when it goes on, and for whom it has waited.
+//! Times of waits: a profiler is told when a call begins to wait, when it goes on, and for whom it has waited.
 //!
-//! Only calls that found nothing at their first look come here: what goes on at once pays nothing.
+//! Only calls that found nothing at their first poll come here: calls that go on at once pay nothing.
 
-/// What a call waits for, as far as is known when it begins to.
+/// What a call waits for, as far as is known when the wait begins.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Awaits {
     /// A message of this process that has not come: its number in the job.
     Message(u32),
-    /// A message of anybody, on the communicator with this context.
+    /// A message from `MPI_ANY_SOURCE`, on the communicator with this context.
     Anybody(u32),
     /// That a message is received by this process.
     Receiver(u32),
@@ -28,11 +28,11 @@ pub struct BegunWait {
     pub call: usize,
     /// When, on the listener's clock.
     pub time: u64,
-    /// What it knows of a message that the call sends: the thread may run other fibers meanwhile.
+    /// The listener's data about a message that the call sends: the thread may run other fibers meanwhile.
     pub message: [u64; 3],
 }
 
-/// Whoever hears of waits. Called by the thread that waits, while the process is in use: to call the process from it panics.
+/// A listener to waits. Called by the thread that waits, while the process is in use: calling the process from it panics.
 pub trait WaitListener: Send + Sync {
     /// The calling thread, or its fiber, begins to wait.
     fn begun(&self) -> BegunWait;

@@ -1,4 +1,4 @@
-//! Waits: what the threads of one rank wait for, as the rank tells it when it is asked by an *inquiry* of the launcher.
+//! Waits: what the threads of one rank wait for, as the rank answers an *inquiry* of the launcher.
 //!
 //! ```text
 //!   launcher                         a rank that sleeps
@@ -7,22 +7,22 @@
 //! ```
 //!
 //! # Proof of a standstill
-//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing,
-//! and from within its sleep. Let all have answered twice, the second time asked after all had
-//! answered the first time, the same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two
-//! inquiries at which all of them were within the sleep in which they answered both. What any of them had sent before lay in
-//! the receiver's memory at that moment, so the look before the second answer would have found it; it found nothing.
-//! None has left its sleep since, so none has sent anything since. If each of them [depends on
-//! others](RankWaits::depends_on_others) alone, nobody is left who could.
+//! A rank answers an inquiry when each of its threads has looked at everything since it was asked and found nothing, and
+//! from within its sleep. Let all have answered twice, the second time asked after all had answered the first time, the
+//! same ranks, each [unchanged](RankWaits::is_unchanged_since). Then there is a moment between the two inquiries at which
+//! all of them were within the sleep in which they answered both. Anything that one of them had sent before lay in the
+//! receiver's memory at that moment, so the look before the second answer would have found it; it found nothing. None has
+//! left its sleep since, so none has sent anything since. If each of them [depends on
+//! others](RankWaits::depends_on_others) alone, no process is left that could.
 //!
-//! On a network messages are on their way for a while, where no look finds them. So each also tells what it has exchanged
-//! with whom ([`Link`]). None has sent or received anything between its two answers, so the counts of the second ones hold at
-//! the moment between the inquiries, for all at once; if they [agree](nothing_is_on_its_way), nothing was on its way
-//! then (Mattern's double count, link by link).
+//! On a network messages are on their way for a while, where no look finds them. So each rank also says what it has
+//! exchanged with whom ([`Link`]). None has sent or received anything between its two answers, so the counts of the
+//! second answers hold at the moment between the inquiries, for all at once; if they [agree](nothing_is_on_its_way),
+//! nothing was on its way then (Mattern's double count, link by link).
 //!
-//! Plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named by their
-//! number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. Whoever reads them from another
-//! process bounds them first: nothing in them is used for anything but telling.
+//! The types are plain values: they travel to the launcher, which draws conclusions and prints them. Processes are named
+//! by their number in the job, which is the rank in `MPI_COMM_WORLD` for those that the job starts with. A reader of
+//! another process's values bounds them first: they are used only for the report.
 
 use std::collections::BTreeMap;
 
@@ -34,47 +34,47 @@ use crate::comm::Comm;
 /// What a partitioned operation waits for, of its own rank or its peer.
 pub const PARTITIONS: &str = "partitions to be ready";
 
-/// Waits, operations and messages of each kind that are told at most; further ones are counted.
+/// Most waits, operations and messages of each kind in an answer; further ones are counted.
 pub const MOST: usize = 64;
 
-/// What one rank does, as told on inquiry.
+/// The answer of one rank to an inquiry.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct RankWaits {
     /// The number of the inquiry that this answers.
     pub inquiry: u32,
     /// Grows whenever anything goes on in this rank: the same in two answers, nothing has in between.
     pub activity: u64,
-    /// Threads of the process that do not wait in MPI, whatever they do.
+    /// Threads of the process that do not wait in MPI.
     pub other_threads: u32,
     /// Whether something outside of MPI may end one of the waits: another thread, a file, the launcher.
     pub awaits_outside: bool,
     /// Messages and transfers that this rank has begun and that have not left it, or are on their way; connections that are
     /// being made or mended.
     pub under_way: u32,
-    /// What it has exchanged with others over a network; nothing of what goes through memory.
+    /// Its exchange with others over a network; transfers by memory do not count.
     pub links: Vec<Link>,
-    /// What its threads wait for, and some of its fibers.
+    /// Waits of its threads, and of some of its fibers.
     pub waits: Vec<Wait>,
-    /// Further ones, not told.
+    /// Number of further waits.
     pub more_waits: u32,
-    /// Messages that came and that nobody has received.
+    /// Messages that arrived and were not received.
     pub unreceived: Vec<Unreceived>,
-    /// Further ones, not told.
+    /// Number of further ones.
     pub more_unreceived: u32,
     /// The communicators named above by their context.
     pub communicators: Vec<CommunicatorName>,
 }
 
-/// What a rank has exchanged with another one over a network.
+/// The exchange of a rank with another one over a network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Link {
-    /// With whom.
+    /// The peer.
     pub peer: u32,
     /// Frames that it has sent.
     pub sent: u64,
     /// Frames that it has received.
     pub received: u64,
-    /// The other one has said that it may end, and nothing since.
+    /// The last word of the peer was goodbye.
     pub is_over: bool,
 }
 
@@ -119,15 +119,15 @@ pub fn nothing_is_on_its_way(answers: &BTreeMap<u32, RankWaits>) -> bool {
 pub struct Wait {
     /// The call: `MPI_Recv`. Empty if it is not known.
     pub call: String,
-    /// Where in the program it was called: `heat.c:17 (exchange)`. Empty if it is not known.
+    /// Place of the call in the program: `heat.c:17 (exchange)`. Empty if it is unknown.
     pub place: String,
     /// Milliseconds since the thread has fallen asleep.
     pub since: u64,
     /// It is a fiber.
     pub is_fiber: bool,
-    /// One of the operations suffices; else all must end.
+    /// One of the operations suffices; otherwise all must end.
     pub any: bool,
-    /// What must happen for it to go on.
+    /// The operations that must end for it to go on.
     pub operations: Vec<Operation>,
 }
 
@@ -169,24 +169,24 @@ pub enum Operation {
         name: String,
         /// Of the communicator.
         context: u32,
-        /// Those that have not come, as far as is known here.
+        /// Members that have not come, as far as is known here.
         missing: Vec<u32>,
     },
     /// A step of others on a window.
     Window {
         /// Of the window's communicator.
         context: u32,
-        /// Whose step, as far as is known here.
+        /// The members whose step is awaited, as far as is known here.
         peers: Vec<u32>,
     },
-    /// Something of the services (mailbox, portal, sync).
+    /// An event of the services (mailbox, portal, sync).
     Service {
-        /// In words of theirs.
+        /// What is awaited, for people.
         what: String,
-        /// The ranks that must do something, all of them; empty if any may.
+        /// The ranks that must act, all of them; empty if any of them may.
         ranks: Vec<u32>,
     },
-    /// That what was sent leaves this rank.
+    /// That messages leave this rank.
     Leaving,
     /// Something else within MPI.
     Other(String),
@@ -194,7 +194,7 @@ pub enum Operation {
     Outside(String),
 }
 
-/// A message that came and that nobody has received.
+/// A message that arrived and was not received.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Unreceived {
     /// The sender.

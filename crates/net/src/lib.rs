@@ -9,28 +9,28 @@
 //!
 //! ```text
 //!   queue        rings of descriptors, ledgers, channels       buffers   regions of frames
-//!   stage        what moves frames: drivers, copiers, multiplexers
+//!   stage        the movers of frames: drivers, copiers, multiplexers
 //!   control      orders and counters of a component            control_loop  follows and reports around a stage
-//!   component    what runs in an event loop                    runner        that loop
-//!   policy       who may send next                             wire          what a driver sees of a network
+//!   component    code that runs in an event loop               runner        that loop
+//!   policy       which client may send next                    wire          a driver's view of a network
 //!   client       port, IP stack, work                          socket        the same for other programs
-//!   system       all memory, and who is given what             broker        components as processes
-//!   description  what is asked for, in TOML                    command       weft net up, status, policy, down
+//!   system       all memory, and which component gets what     broker        components as processes
+//!   description  of a system, in TOML                          command       weft net up, status, policy, down
 //! ```
 //!
 //! Loads, measurements and trials are in `weft-net-testbed`.
 //!
 //! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
-//! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
+//! components there is one [`queue::channel`]. Buffers belong to the component that fills them, and return to it.
 //!
-//! | who | maps | may write |
+//! | component | maps | may write |
 //! |---|---|---|
-//! | driver | the card's buffers, what clients send | the card's buffers |
+//! | driver | the card's buffers, clients' send regions | the card's buffers |
 //! | Rx multiplexer | the card's buffers | – |
-//! | Rx copier of A | the card's buffers, what A receives | what A receives |
+//! | Rx copier of A | the card's buffers, A's receive region | A's receive region |
 //! | Tx multiplexer | – | – |
 //! | client-side driver of A, if it has one | – | – |
-//! | client A | what A receives, what A sends | both |
+//! | client A | A's receive region, A's send region | both |
 
 #[cfg(all(test, loom))]
 extern crate loom;

@@ -1,4 +1,4 @@
-//! Sockets of a program that is a client of a running system: unprivileged, with a stack of its own.
+//! Sockets for a program that is a client of a running system: unprivileged, with a network stack of its own.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -16,8 +16,8 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! All sockets of a [`Network`] share its stack. A call that waits keeps the stack until it is done:
-//! a program that wants to wait in several threads at once attaches several clients.
+//! All sockets of a [`Network`] share its stack. A waiting call keeps the stack until it is done: a program that needs to
+//! wait in several threads at once must attach several clients.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -53,13 +53,13 @@ struct Inner {
     place: Option<UnixStream>,
 }
 
-/// First port that is given to a socket which asks for none.
+/// First port that is assigned to a socket that asks for none.
 const EPHEMERAL: u16 = 49_152;
 
 impl Network {
-    /// Takes the place of a client in a running system of this user. It is this process's: a child that
-    /// is forked and goes on when this process has ended has no place any more, and its calls that wait end
-    /// with an error of kind `ConnectionAborted`, as they do when the system goes down.
+    /// Takes the place of a client in a running system of this user. The place belongs to this process: a child that is
+    /// forked and goes on when this process has ended has no place any more, and its waiting calls end with an error of
+    /// kind `ConnectionAborted`, as they do when the system goes down.
     ///
     /// # Errors
     /// If there is no such system or place, or it is taken.
@@ -68,7 +68,7 @@ impl Network {
         Self::of(capabilities, Some(place))
     }
 
-    /// From the capabilities of a client, for instance of a system in this process.
+    /// Makes a network from the capabilities of a client, for instance of a system in this process.
     ///
     /// # Errors
     /// If they are those of another component.
@@ -96,7 +96,7 @@ impl Network {
         })
     }
 
-    /// Our address.
+    /// The address of this client.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
         Ipv4Addr::from(plan::ip(self.client))
@@ -106,10 +106,10 @@ impl Network {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A UDP socket on this port; 0: any.
+    /// A UDP socket on this port; 0: any port.
     ///
     /// # Errors
-    /// Never today; kept for stacks that refuse a port that is taken.
+    /// None today; kept for stacks that refuse a port that is taken.
     pub fn udp(&self, port: u16) -> io::Result<UdpSocket> {
         let mut inner = self.lock();
         let port = if port == 0 { inner.port() } else { port };
@@ -133,7 +133,7 @@ impl Network {
         }
     }
 
-    /// A TCP connection.
+    /// Opens a TCP connection.
     ///
     /// # Errors
     /// If the other side refuses, or does not answer within ten seconds.
@@ -280,7 +280,7 @@ impl UdpSocket {
         })
     }
 
-    /// Waits for a datagram; what does not fit is cut off.
+    /// Waits for a datagram; one that is too long is cut.
     ///
     /// # Errors
     /// If the kernel refuses to let it wait.
@@ -288,10 +288,10 @@ impl UdpSocket {
         self.receive(bytes, None)
     }
 
-    /// As [`recv_from`](Self::recv_from), but not longer than this.
+    /// Like [`recv_from`](Self::recv_from), with a time limit.
     ///
     /// # Errors
-    /// Of kind `TimedOut` if nothing came.
+    /// Of kind `TimedOut` if nothing arrived.
     pub fn recv_within(
         &self,
         bytes: &mut [u8],
@@ -368,7 +368,7 @@ impl Write for TcpStream {
 }
 
 impl TcpStream {
-    /// Says that nothing more will be sent, and waits until the other side has everything.
+    /// Announces that nothing more will be sent, and waits until the other side has everything.
     ///
     /// # Errors
     /// If the kernel refuses to let it wait.

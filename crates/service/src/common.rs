@@ -6,7 +6,7 @@ use crate::counters::Clock;
 use crate::nodes::Nodes;
 use crate::outbox::Outbox;
 
-/// What every operation of a service is given beside its own state.
+/// Parts of a node that every operation of a service is given beside its own state.
 #[derive(Debug)]
 pub(crate) struct Common {
     pub nodes: Nodes,

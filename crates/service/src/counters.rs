@@ -5,8 +5,8 @@ use weft_sys::clock::Stopwatch;
 
 use crate::error::{Code, Error, Result};
 
-/// Where latency comes from: virtual time in a simulation, else a counter that is cheap to read, for it
-/// is read twice in each call.
+/// Clock for latency: virtual time in a simulation, else a counter that is cheap to read, because it is read twice in
+/// each call.
 #[derive(Debug)]
 pub(crate) struct Clock(Option<Stopwatch>);
 
@@ -33,17 +33,17 @@ impl Clock {
     }
 }
 
-/// Of one id, since it was created or opened.
+/// Counters of one id, since it was created or opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Meter {
     /// Bytes of completed operations.
     pub volume: u64,
-    /// Ticks within calls that moved them: the `aread` or `awrite`, and the `wait`. The time between
-    /// the two is not counted.
+    /// Ticks within the calls that moved these bytes: the `aread` or `awrite`, and the `wait`. The time between the two
+    /// is not counted.
     pub latency: u64,
 }
 
-/// Of one service, for all ids of the node.
+/// Counters of one service, for all ids of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Counts {
     /// Inputs created.
@@ -60,12 +60,12 @@ pub(crate) struct Counts {
     pub writes: u64,
 }
 
-/// What `ioctl` can be asked.
+/// A counter that `ioctl` can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
     /// Bytes of completed operations of the id.
     Volume,
-    /// Nanoseconds within the calls of the id that moved them.
+    /// Nanoseconds within the calls of the id that moved these bytes.
     Latency,
     /// One of the counts of the service, for all ids: creates, unlinks, opens, closes, reads (of sync:
     /// waits), writes (of sync: signals).
@@ -73,8 +73,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// The request of a number as C programs write it. `sync` has no volume, and waits and signals in
-    /// place of reads and writes.
+    /// The request for a number as C programs write it. `sync` has no volume, and waits and signals in place of reads and
+    /// writes.
     ///
     /// # Errors
     /// [`Code::NotSupported`].

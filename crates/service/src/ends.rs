@@ -1,4 +1,4 @@
-//! Ends with types, for Rust programs: an [`Inbox`] cannot be written to, and is unlinked when dropped.
+//! Typed ends for Rust programs: an [`Inbox`] cannot be written to, and is unlinked when dropped.
 
 use crate::error::Result;
 use crate::node::Node;
@@ -60,17 +60,17 @@ end! {
 pub struct Mail {
     /// Bytes of the message.
     pub length: usize,
-    /// Who wrote it.
+    /// The node that wrote it.
     pub node: u32,
-    /// From which of its source ports.
+    /// The source port that it was written from.
     pub source: u8,
 }
 
 impl Inbox {
-    /// Reads the next message. Errors as [`Node::mailbox_read`].
+    /// Reads the next message. Errors as for [`Node::mailbox_read`].
     ///
     /// # Errors
-    /// As [`Node::mailbox_read`].
+    /// As for [`Node::mailbox_read`].
     pub fn read(&self, into: &mut [u8]) -> Result<Mail> {
         let length = self.node.mailbox_read(self.id, into)?;
         let (node, source) = self.node.mailbox_source(self.id)?;
@@ -84,7 +84,7 @@ impl Inbox {
     /// Reads the next message of one node.
     ///
     /// # Errors
-    /// As [`Node::mailbox_read`].
+    /// As for [`Node::mailbox_read`].
     pub fn read_from(&self, node: u32, into: &mut [u8]) -> Result<Mail> {
         let number = i32::try_from(node).unwrap_or(i32::MAX);
         self.node
@@ -97,7 +97,7 @@ impl Outbox {
     /// Writes a message.
     ///
     /// # Errors
-    /// As [`Node::mailbox_write`].
+    /// As for [`Node::mailbox_write`].
     pub fn write(&self, body: &[u8]) -> Result<usize> {
         self.node.mailbox_write(self.id, body)
     }
@@ -112,10 +112,10 @@ impl Outbox {
 }
 
 impl Inportal {
-    /// Permits one transfer, from a node and its source port, and reads it; answers its length.
+    /// Permits one transfer, from a node and its source port, and reads it; returns its length.
     ///
     /// # Errors
-    /// As [`Node::portal_allow`] and [`Node::portal_read`].
+    /// As for [`Node::portal_allow`] and [`Node::portal_read`].
     pub fn read(&self, node: u32, source: u8, into: &mut [u8]) -> Result<usize> {
         let number = i32::try_from(node).unwrap_or(i32::MAX);
         self.node.portal_allow(self.id, number, i32::from(source))?;
@@ -132,7 +132,7 @@ impl Outportal {
     /// Writes; returns when the reader has permitted it and the data have left.
     ///
     /// # Errors
-    /// As [`Node::portal_write`].
+    /// As for [`Node::portal_write`].
     pub fn write(&self, data: &[u8]) -> Result<usize> {
         self.node.portal_write(self.id, data)
     }
@@ -147,20 +147,20 @@ impl Outportal {
 }
 
 impl Waiter {
-    /// Waits for one signal of each who signals.
+    /// Waits for one signal of each node that signals.
     ///
     /// # Errors
-    /// As [`Node::sync_wait`].
+    /// As for [`Node::sync_wait`].
     pub fn wait(&self) -> Result<()> {
         self.node.sync_wait(self.id)
     }
 }
 
 impl Signaller {
-    /// Signals each who waits.
+    /// Signals each node that waits.
     ///
     /// # Errors
-    /// As [`Node::sync_signal`].
+    /// As for [`Node::sync_signal`].
     pub fn signal(&self) -> Result<()> {
         self.node.sync_signal(self.id)
     }
@@ -177,7 +177,7 @@ impl Node {
     /// A mailbox to read from.
     ///
     /// # Errors
-    /// As [`Self::mailbox_create`].
+    /// As for [`Self::mailbox_create`].
     pub fn inbox(&self, port: u8) -> Result<Inbox> {
         let id = self.mailbox_create(self.me() as i32, i32::from(port))?;
         let node = self.clone();
@@ -187,7 +187,7 @@ impl Node {
     /// A mailbox to write to.
     ///
     /// # Errors
-    /// As [`Self::mailbox_open`].
+    /// As for [`Self::mailbox_open`].
     pub fn outbox(&self, node: u32, port: u8) -> Result<Outbox> {
         let id = self.mailbox_open(i32::try_from(node).unwrap_or(i32::MAX), i32::from(port))?;
         let node = self.clone();
@@ -197,7 +197,7 @@ impl Node {
     /// A portal to read from.
     ///
     /// # Errors
-    /// As [`Self::portal_create`].
+    /// As for [`Self::portal_create`].
     pub fn inportal(&self, port: u8) -> Result<Inportal> {
         let id = self.portal_create(self.me() as i32, i32::from(port))?;
         let node = self.clone();
@@ -207,7 +207,7 @@ impl Node {
     /// A portal to write to.
     ///
     /// # Errors
-    /// As [`Self::portal_open`].
+    /// As for [`Self::portal_open`].
     pub fn outportal(&self, node: u32, port: u8) -> Result<Outportal> {
         let number = i32::try_from(node).unwrap_or(i32::MAX);
         let id = self.portal_open(self.me() as i32, number, i32::from(port))?;
@@ -215,20 +215,20 @@ impl Node {
         Ok(Outportal { node, id })
     }
 
-    /// The end of a sync that waits; `nodes` begins with the one.
+    /// The end of a sync that waits; `nodes` begins with the "one" of "one to all" or "all to one".
     ///
     /// # Errors
-    /// As [`Self::sync_create`].
+    /// As for [`Self::sync_create`].
     pub fn waiter(&self, kind: SyncKind, nodes: &[u32]) -> Result<Waiter> {
         let id = self.sync_create(&numbers(nodes), kind)?;
         let node = self.clone();
         Ok(Waiter { node, id })
     }
 
-    /// The end of a sync that signals; `nodes` begins with the one.
+    /// The end of a sync that signals; `nodes` begins with the "one" of "one to all" or "all to one".
     ///
     /// # Errors
-    /// As [`Self::sync_open`].
+    /// As for [`Self::sync_open`].
     pub fn signaller(&self, kind: SyncKind, nodes: &[u32]) -> Result<Signaller> {
         let id = self.sync_open(&numbers(nodes), kind)?;
         let node = self.clone();

@@ -1,10 +1,10 @@
-//! Errors of the services: a code that C programs get as a negative errno, and a sentence for people.
+//! Errors of the services: a code, which C programs get as a negative errno, and a sentence for the user.
 
 use std::fmt;
 
 use weft_fabric::FabricError;
 
-/// Which kind of thing went wrong. The number is the errno of Linux.
+/// Kind of an error. The number is the errno of Linux.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Code {
@@ -12,11 +12,11 @@ pub enum Code {
     NoEntry = 2,
     /// The fabric failed.
     Io = 5,
-    /// The id names nothing, or an end of the other direction; or there is nothing to wait for.
+    /// The id names nothing, or an end of the other direction; or no operation was begun.
     BadId = 9,
     /// Nothing is free at the moment.
     Again = 11,
-    /// The portal did not allow this.
+    /// The portal did not permit this.
     Access = 13,
     /// The argument points nowhere, or was given already.
     Fault = 14,
@@ -37,13 +37,13 @@ pub enum Code {
 pub struct Error(Box<(Code, String)>);
 
 impl Error {
-    /// An error that says `text`: a lower-case sentence with the values and a remedy.
+    /// An error with the text `text`: a lower-case sentence with the values and a remedy.
     #[cold]
     pub fn new(code: Code, text: impl Into<String>) -> Self {
         Self(Box::new((code, text.into())))
     }
 
-    /// Which kind.
+    /// Its kind.
     #[must_use]
     pub fn code(&self) -> Code {
         self.0.0
@@ -79,7 +79,7 @@ impl From<FabricError> for Error {
     }
 }
 
-/// The error of whoever needs a node that is gone.
+/// The error of an operation that needs a node that is gone.
 #[cold]
 pub(crate) fn lost(node: u32, reason: &str) -> Error {
     Error::new(

@@ -1,20 +1,19 @@
-//! Frames: what travels in the head of each fabric message of the services.
+//! Frames: the contents of the head of each fabric message of the services.
 //!
 //! ```text
 //!  byte 0     1            2             3      4..8       8..16    16..24
 //!       kind  target port  source port   zero   number     token    size
 //! ```
 //!
-//! Kinds start at [`FIRST`], so that a frame is no envelope of MPI and the two share a lane. [`Frame`]
-//! is the valid value; a head that comes from a peer is parsed into one, or refused.
+//! Kinds start at [`FIRST`], so that a frame is no envelope of MPI and the two can share a lane. [`Frame`] is the
+//! validated value; a head from a peer is parsed into one, or refused.
 
 use weft_fabric::{Head, Token};
 
-/// Heads whose first byte is less belong to whoever else uses the endpoint.
+/// Heads whose first byte is less belong to the other user of the endpoint.
 pub const FIRST: u8 = 0xe0;
 
-/// What a frame is for. "Target" and "source" are those of the transfer that it is about, not of the
-/// frame.
+/// Purpose of a frame. "Target" and "source" are those of the transfer that it is about, not of the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum FrameKind {
@@ -26,7 +25,7 @@ pub(crate) enum FrameKind {
     Permit,
     /// To the reader of a portal: get `size` bytes by `token`.
     Offer,
-    /// To the reader: here are the data.
+    /// To the reader: the data themselves.
     Data,
     /// To the reader: `size` bytes were put; or not, for the reason in `number`.
     Placed,
@@ -36,7 +35,7 @@ pub(crate) enum FrameKind {
     Named,
     /// The sender gives up the name in the data.
     Unnamed,
-    /// Who has the name in the data?
+    /// Asks which node has the name in the data.
     Asked,
     /// The sender leaves in order.
     Left,
@@ -69,9 +68,9 @@ pub(crate) const REFUSED: u32 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Frame {
     pub kind: FrameKind,
-    /// The port that data go to.
+    /// The port that the data go to.
     pub target: u8,
-    /// The source port that they come from.
+    /// The source port that the data come from.
     pub source: u8,
     pub number: u32,
     pub token: Token,

@@ -1,4 +1,4 @@
-//! Hosts of a node's services: who drives the endpoint, the services themselves or the layer whose guest they are.
+//! Hosts of a node's services: what drives the endpoint, the services themselves or the layer whose guest they are.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::state::Core;
 pub trait Host: Send + Sync {
     /// Runs `work` with exclusive use.
     fn with(&self, work: &mut dyn FnMut(&mut Core, &mut dyn Fabric));
-    /// Makes progress until `ready` answers true. Asks first, and after whatever has moved. `awaited` says what for, to who inquires.
+    /// Makes progress until `ready` returns true. Calls it first, and after anything has moved. `awaited` says what for, on inquiry.
     fn wait(
         &self,
         ready: &mut dyn FnMut(&mut Core, &mut dyn Fabric) -> bool,
@@ -20,7 +20,7 @@ pub trait Host: Send + Sync {
     );
 }
 
-/// Services alone at an endpoint.
+/// Services that have an endpoint to themselves.
 pub(crate) struct Alone {
     state: Mutex<State>,
     bell: Arc<dyn Bell>,
@@ -33,7 +33,7 @@ struct State {
     waiting: u32,
 }
 
-/// How many items one look may handle before the caller's own condition is looked at again.
+/// Number of items that one poll may handle before the caller's own condition is checked again.
 const BUDGET: usize = 32;
 
 impl State {

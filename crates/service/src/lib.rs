@@ -32,10 +32,9 @@
 //!   turn. A message is dropped only with its writer's or reader's process.
 //! * Data move through a portal only into memory whose reader has permitted that one transfer.
 //! * Signals are counted and kept.
-//! * Nobody waits for a node that is gone: whoever does gets [`Code::NodeLost`], and the sentence names
-//!   the node.
+//! * A call that needs a node that is gone does not wait: it gets [`Code::NodeLost`], and the sentence names the node.
 //!
-//! Progress is made within calls: a node that computes answers nobody.
+//! Progress is made within calls: a node that computes answers no other node.
 
 #![deny(unsafe_code)]
 

@@ -6,9 +6,9 @@
 //!      └───────────────────── Credit, half a window at a time ──┘
 //! ```
 //!
-//! A port keeps what arrives whether or not an input was created, so nobody needs to wait for a
-//! receiver to come up and nothing is dropped. A sender has at most [`WINDOW`] messages on their way
-//! to or unread at one port of one node; then its writes wait. Ports do not hold each other up.
+//! A port keeps what arrives whether or not an input was created, so no sender needs to wait for a receiver to start and
+//! nothing is dropped. A sender has at most [`WINDOW`] messages in flight to or unread at one port of one node; then its
+//! writes wait. Ports do not delay each other.
 
 mod ends;
 mod read;
@@ -34,7 +34,7 @@ pub const WINDOW: u32 = 256;
 /// A node or port number that means any.
 pub const ANY: i32 = -1;
 
-/// Which messages a read takes.
+/// The messages that a read takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Filter {
     node: Option<u32>,

@@ -1,10 +1,10 @@
-//! Names of ports: who has which name, as this node has heard.
+//! Names of ports: which port has which name, as far as this node knows.
 //!
-//! Whoever gives a name to a port tells everybody, so a look-up asks nobody. A node that waits for a
-//! name that it has not heard of asks everybody once; whoever has it answers. That is also how a node
-//! that was started anew hears of what was said before. Names end with the node that has them.
+//! A node that gives a name to a port tells all nodes, so a look-up asks none. A node that waits for a name that it does
+//! not know asks all once; the owner answers. This is also how a node that was started anew learns of names that were
+//! given before. Names end with the node that has them.
 //!
-//! If two nodes take a name at the same time, the lower one keeps it, and everybody sees the same.
+//! If two nodes take a name at the same time, the lower one keeps it, at all nodes alike.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ pub const MAX: usize = 63;
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     known: HashMap<String, (u32, u8)>,
-    /// Who asked for a name that may be ours.
+    /// Nodes that asked for a name that may be ours.
     questions: Vec<(u32, String)>,
 }
 
@@ -65,7 +65,7 @@ impl Names {
     }
 }
 
-/// The name in a frame, if it is one.
+/// The name in a frame, if it has one.
 fn name_of(data: SharedBytes<'_>) -> Option<String> {
     if data.is_empty() || data.len() > MAX {
         return None;
@@ -150,18 +150,18 @@ impl Names {
         }
     }
 
-    /// Who has a name, as far as this node has heard.
+    /// The owner of a name, as far as this node knows.
     pub(crate) fn lookup(&self, name: &str) -> Result<(u32, u8)> {
         check(name)?;
         self.known.get(name).copied().ok_or_else(|| unknown(name))
     }
 
-    /// Asks everybody for a name.
+    /// Asks all nodes for a name.
     pub(crate) fn ask(&mut self, common: &mut Common, fabric: &mut dyn Fabric, name: &str) {
         tell_all(common, fabric, Frame::new(FrameKind::Asked, 0, 0), name);
     }
 
-    /// Answers questions, and says so again if a name of ours was taken at the same time.
+    /// Answers questions, and repeats our claim if a name of ours was taken at the same time.
     pub(crate) fn settle(&mut self, common: &mut Common, fabric: &mut dyn Fabric) -> bool {
         let questions = std::mem::take(&mut self.questions);
         let asked = !questions.is_empty();

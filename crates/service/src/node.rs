@@ -1,7 +1,7 @@
 //! One node as a value: the calls of the services by id, blocking and not.
 //!
-//! Ids, nodes and ports are plain numbers here, as C programs give them, so that each is checked in one
-//! place; [`inbox`](Node::inbox) and its like make ends with types for Rust programs.
+//! Ids, nodes and ports are plain numbers here, as C programs give them, so that each is checked in one place;
+//! [`inbox`](Node::inbox) and the like make typed ends for Rust programs.
 
 mod mailbox;
 mod name;
@@ -32,8 +32,7 @@ impl std::fmt::Debug for Node {
     }
 }
 
-/// Undoes what a call has begun if it is unwound, so that nothing reaches memory of a caller that is
-/// gone.
+/// Undoes what a call has begun if it is unwound, so that nothing reaches memory of a caller that is gone.
 struct Unwound<'a, F: Fn(&mut Core, &mut dyn Fabric)> {
     host: &'a dyn Host,
     undo: F,
@@ -47,14 +46,14 @@ impl<F: Fn(&mut Core, &mut dyn Fabric)> Drop for Unwound<'_, F> {
 }
 
 impl Node {
-    /// The node at an endpoint that nobody else uses.
+    /// The node at an endpoint that has no other user.
     #[must_use]
     pub fn alone(fabric: Box<dyn Fabric>) -> Self {
         let nodes = fabric.peers();
         Self::alone_among(fabric, nodes)
     }
 
-    /// As [`alone`](Self::alone), one of so many nodes: the first peers of a fabric that others may join later.
+    /// Like [`alone`](Self::alone), one of this many nodes: the first peers of a fabric that others may join later.
     #[must_use]
     pub fn alone_among(fabric: Box<dyn Fabric>, nodes: u32) -> Self {
         let me = fabric.me().0;
@@ -87,8 +86,8 @@ impl Node {
         self.nodes
     }
 
-    /// Leaves the job in order: returns when everything that was written is on its way and the others
-    /// know. To be called once, last.
+    /// Leaves the job in order: returns when everything that was written is on its way and the other nodes know. Call it
+    /// once, last.
     pub fn leave(&self) {
         self.with(|core, fabric| core.leave(fabric));
         self.host

@@ -1,6 +1,6 @@
 //! Nodes of the job: which one this is, and which ones are gone.
 //!
-//! A node that is gone is back as soon as anything of it arrives, or a message to it goes: it was started anew.
+//! A node that is gone is back as soon as anything from it arrives, or a message to it is taken: it was started anew.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use weft_fabric::{Fabric, Peer};
 
 use crate::error::{Code, Error, Result, lost};
 
-/// A node that is not there any more.
+/// A node that is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Gone {
     reason: String,
@@ -21,7 +21,7 @@ struct Gone {
 pub(crate) struct Nodes {
     me: u32,
     count: u32,
-    /// Who is dead or has left, until something of it arrives again.
+    /// Nodes that are dead or have left, until something from them arrives again.
     gone: BTreeMap<u32, Gone>,
     /// Every death so far, in order: inputs tell their readers once each.
     deaths: Vec<u32>,

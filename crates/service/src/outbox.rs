@@ -1,5 +1,5 @@
-//! Outbox: frames that the fabric would not take yet, in order per node. While one waits for a node, all later
-//! ones for it wait behind; other nodes are not held up.
+//! Outbox: frames that the fabric did not take yet, in order per node. While one waits for a node, all later frames for
+//! it wait behind; other nodes are not delayed.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Portal: bulk data, moved only where and when the receiver permits. Who comes second moves them.
+//! Portal: bulk data, moved only where and when the receiver permits. The side that comes second moves them.
 //!
 //! ```text
 //!   the reader first:   aread ── Permit (token) ──►            awrite finds it: puts ── Placed ──► done
@@ -7,11 +7,10 @@
 //!   little data:        in place of put and Placed, one message with the data
 //! ```
 //!
-//! So nobody is woken only to begin a copy: a writer to sixteen readers that wait goes through all of
-//! them without sleeping, and a reader of sixteen writers that wait takes one after the other. Frames of
-//! a pair of nodes arrive in order, which is why the crossing has one outcome: the reader sees an offer
-//! after its permit only if the writer had not seen the permit, and the writer sees that permit while
-//! its offer stands.
+//! So no node is woken only to begin a copy: a writer to sixteen readers that wait serves all of them without sleeping,
+//! and a reader of sixteen writers that wait takes one after the other. Frames of a pair of nodes arrive in order, so the
+//! crossing has one outcome: the reader sees an offer after its permit only if the writer had not seen the permit, and
+//! the writer sees that permit while its offer stands.
 //!
 //! # Who may touch what
 //! The buffer of a reader is granted to that one node for one transfer, and only between `aread` and
@@ -35,8 +34,8 @@ use crate::table::Table;
 /// Bytes of the largest transfer.
 pub const MAX: usize = 1 << 30;
 
-/// The source port by which servers give values, to whichever port: never given out by `open`, so that a
-/// client can permit it beforehand.
+/// The source port by which servers give values, to any port: never assigned by `open`, so that a client can permit it in
+/// advance.
 pub(crate) const ANSWERS: u8 = 255;
 
 /// A transfer as both sides know it: the other node, the port of the reader, the source port of the

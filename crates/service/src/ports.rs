@@ -1,5 +1,4 @@
-//! Ports: numbers that name inputs of a node, and the source ports of its outputs, of which the lowest free one
-//! is given out.
+//! Ports: numbers that name inputs of a node, and source ports of its outputs, of which the lowest free one is assigned.
 
 use std::collections::HashMap;
 

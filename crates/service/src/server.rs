@@ -8,12 +8,12 @@
 //!   take(request, into)    ── permit, mail ───────────► next, give: puts the value
 //! ```
 //!
-//! Nothing here that a program could not do itself: mailboxes, portals and names, with ports chosen for
-//! it. A transfer is begun before its request is written, so that it ends by itself if the server dies,
-//! whenever that is; and whoever serves finds it there.
+//! A program could do all of this itself: mailboxes, portals and names, with ports chosen for it. A transfer is begun
+//! before its request is written, so that it ends by itself if the server dies, at any time, and the server finds it when
+//! it serves the request.
 //!
-//! When a server dies, each of its clients is told once, by the call under way or the next one; the
-//! call after that waits for whoever takes the name.
+//! When a server dies, each of its clients gets one error, from the call under way or the next one; the call after that
+//! waits for a server that takes the name.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -48,7 +48,7 @@ impl Wish {
     }
 }
 
-/// Takes requests that are sent to its name.
+/// Server: takes requests that are sent to its name.
 #[derive(Debug)]
 pub struct Server {
     node: Node,
@@ -59,25 +59,25 @@ pub struct Server {
 
 /// A request that was taken.
 ///
-/// If its client gives or takes a value, it waits until the server does the other half. As
-/// `struct weft_request`: every pattern of bits is one.
+/// If its client gives or takes a value, it waits until the server does the other half. Same layout as
+/// `struct weft_request`: every bit pattern is valid.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Request {
-    /// Who asks.
+    /// The client.
     pub node: u32,
     length: u32,
     text: [u8; MAX],
     /// A [`Wish`].
     wish: u8,
-    /// Of the client: the source port that it gives by, or the port where it takes.
+    /// Port of the client: the source port that it gives from, or the port where it takes.
     port: u8,
 }
 
 const _: () = assert!(size_of::<Request>() == 128);
 
 impl Request {
-    /// What was asked.
+    /// The text of the request.
     #[must_use]
     pub fn text(&self) -> &[u8] {
         &self.text[..MAX.min(self.length as usize)]
@@ -118,7 +118,7 @@ impl Server {
     /// Waits for the next request.
     ///
     /// # Errors
-    /// `NodeLost`, once for each node that has died: a client less, and the server goes on.
+    /// `NodeLost`, once for each node that has died: there is one client fewer, and the server goes on.
     pub fn next(&self) -> Result<Request> {
         loop {
             let mut message = [0; mailbox::MAX];
@@ -130,19 +130,19 @@ impl Server {
         }
     }
 
-    /// Takes the value that comes with a request; answers its length.
+    /// Takes the value that comes with a request; returns its length.
     ///
     /// # Errors
-    /// `Invalid` if none does; `TooLong` if it does not fit, `NodeLost`.
+    /// `Invalid` if there is none; `TooLong` if it does not fit, `NodeLost`.
     pub fn take(&self, request: &Request, into: &mut [u8]) -> Result<usize> {
         request.check(Wish::Give)?;
         self.values.read(request.node, request.port, into)
     }
 
-    /// Gives the value that a request is for.
+    /// Gives the value that a request asks for.
     ///
     /// # Errors
-    /// `Invalid` if it is for none; `TooLong` if the client has less room, `NodeLost`.
+    /// `Invalid` if it asks for none; `TooLong` if the client has less room, `NodeLost`.
     pub fn give(&self, request: &Request, value: &[u8]) -> Result<usize> {
         request.check(Wish::Take)?;
         let (node, port) = (request.node, request.port);
@@ -165,7 +165,7 @@ impl Drop for Server {
     }
 }
 
-/// Sends requests to the server of a name.
+/// Client: sends requests to the server with a name.
 #[derive(Debug)]
 pub struct Client {
     node: Node,
@@ -188,8 +188,8 @@ impl Client {
     /// Sends a request.
     ///
     /// # Errors
-    /// `NodeLost`: the server has died, the next call waits for another one. `Invalid` if the request
-    /// is longer than [`MAX`].
+    /// `NodeLost`: the server has died, and the next call waits for another one. `Invalid` if the request is longer than
+    /// [`MAX`].
     pub fn tell(&self, request: &[u8]) -> Result<()> {
         self.on_route(request, |route| route.ask(Wish::Nothing, 0, request))
     }
@@ -197,7 +197,7 @@ impl Client {
     /// Sends a request with a value; returns when the server has taken it.
     ///
     /// # Errors
-    /// As [`Self::tell`], and `TooLong` if the server has less room.
+    /// As for [`Self::tell`], and `TooLong` if the server has less room.
     pub fn give(&self, request: &[u8], value: &[u8]) -> Result<usize> {
         self.on_route(request, |route| {
             let id = route.values.id();
@@ -210,7 +210,7 @@ impl Client {
     /// Sends a request for a value; returns when the server has given it, with its length.
     ///
     /// # Errors
-    /// As [`Self::tell`], and `TooLong` if the server gives more than fits.
+    /// As for [`Self::tell`], and `TooLong` if the server gives more than fits.
     pub fn take(&self, request: &[u8], into: &mut [u8]) -> Result<usize> {
         self.on_route(request, |route| {
             let id = self.values.id();

@@ -8,10 +8,10 @@ use weft_launch::runtime::Runtime;
 use weft_mpi::Process;
 use weft_service::{Code, Error, Node, Result};
 
-/// This process as a node of its job, until it is dropped: then it leaves in order.
+/// This process as a node of its job. Dropping it leaves the job in order.
 ///
-/// The engine of MPI drives its endpoint, as it does in C and beside MPI: so a node says what it waits for (`weft stacks`), deadlocks are
-/// found, and what it sends and receives is counted.
+/// The engine of MPI drives its endpoint, as in C and beside MPI: so the node can tell what it waits for (`weft stacks`), deadlocks are
+/// found, and its messages are counted.
 #[derive(Debug)]
 pub struct Services {
     node: Node,
@@ -21,13 +21,13 @@ pub struct Services {
 
 /// Joins the job, or makes a job of one.
 ///
-/// Once per process, and before it has threads that read or change its environment: the variables by
-/// which the launcher tells a node its place are removed, so that what this process starts is not
-/// taken for the same node.
+/// Call it once per process, and before the process has threads that read or change its environment: the launcher's
+/// variables that give a node its number are removed, so that processes started by this one are not taken for the same
+/// node.
 ///
 /// # Errors
-/// [`Code::Io`] if the variables of the launcher make no sense, this process is a node already, or the
-/// other nodes cannot be learned of.
+/// [`Code::Io`] if the variables of the launcher are invalid, this process is a node already, or the other nodes cannot
+/// be found.
 pub fn init() -> Result<Services> {
     let failed = |text: String| Error::new(Code::Io, text);
     claim().map_err(failed)?;

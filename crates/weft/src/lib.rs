@@ -1,8 +1,8 @@
-//! Library of Weft for Rust programs; the command of the same name stands beside it.
+//! Weft's library for Rust programs; the command `weft` is in the same crate.
 //!
-//! A program joins its job by [`init`] and talks to the other nodes by [`mailbox`], [`portal`] and
-//! [`sync`]; [`name`] tells who is where. `weft run -n 17 ./program` starts it as 17 nodes; started
-//! alone it is a job of one.
+//! A program joins its job by [`init`] and communicates with the other nodes by [`mailbox`], [`portal`] and [`sync`];
+//! [`name`] finds nodes by the names of ports. `weft run -n 17 ./program` starts it as 17 nodes; started alone it is a
+//! job of one.
 //!
 //! ```
 //! let node = weft::init()?;
@@ -14,7 +14,7 @@
 //! # Ok::<(), weft::Error>(())
 //! ```
 //!
-//! [`mpi`] is MPI itself, typed.
+//! [`mpi`] is typed MPI.
 
 // What `#[derive(Element)]` writes names the crate.
 extern crate self as weft;
@@ -29,10 +29,10 @@ pub use weft_service::{
 };
 pub use weft_service::{mailbox, name, portal, server, sync};
 
-/// Fibers: threads of a program's own, of which a million may wait at once, in calls of MPI as well.
+/// Fibers: user-level threads, of which a million may wait at once, also in MPI calls.
 pub use weft_fiber as fiber;
 
-/// Sockets of a program that is a client of a shared network card (`weft net`).
+/// Sockets for a program that is a client of a shared network card (`weft net`).
 pub mod net {
     pub use weft_net::socket::{Network, TcpStream, UdpSocket};
 }

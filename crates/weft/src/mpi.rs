@@ -1,7 +1,8 @@
 //! MPI for Rust programs: typed, safe, blocking and `async`.
 //!
-//! A rank is a process that `mpiexec` has started, or a thread of a test. Ranks send each other messages, and call
-//! *collectives* together. Who talks to whom is a [`Communicator`]; the first one is the world, all ranks of the job.
+//! A rank is a process started by `mpiexec`, or a thread of a test. Ranks send each other messages, and call
+//! *collectives* together. A [`Communicator`] is the group of ranks that communicate; the first one is the world, all
+//! ranks of the job.
 //!
 //! ```
 //! use weft::mpi::{self, op};
@@ -33,7 +34,7 @@
 //! }
 //! ```
 //!
-//! Started alone it is a job of one. An error that leaves `main` ends the job.
+//! Started alone, the program is a job of one. An error that leaves `main` ends the job.
 //!
 //! # Where to look
 //!
@@ -41,29 +42,29 @@
 //! |---|---|
 //! | what can be sent: numbers, arrays, tuples, structs by `#[derive(Element)]` | [`Element`], [`Buffer`] |
 //! | messages from one rank to another | [`PointToPoint`] |
-//! | broadcast, gather, reduce and their kin | [`Communicator`], [`coll`] |
-//! | operations of reductions, and functions of one's own | [`op`], [`Op`] |
-//! | what is under way: requests that own their buffer, and scopes for those that borrow it | [`request`], [`scope`](scope()) |
+//! | broadcast, gather, reduce and the like | [`Communicator`], [`coll`] |
+//! | operations of reductions, and functions of the program | [`op`], [`Op`] |
+//! | operations under way: requests that own their buffer, and scopes for those that borrow it | [`request`], [`scope`](scope()) |
 //! | `.await` | [`Request`], [`Completing`], [`block_on`] |
 //! | operations that are repeated | [`Persistent`] |
 //! | messages whose parts become ready one by one | [`PartitionedSend`], [`PartitionedReceive`] |
 //! | parts of the world, groups | [`Communicator::split`], [`Group`] |
-//! | processes by the names of sets, communicators without a world: for libraries | [`Session`] |
+//! | processes by the names of sets, communicators without a world, for libraries | [`Session`] |
 //! | grids and graphs of neighbours | [`Grid`], [`Graph`] |
-//! | memory of others: put, get, counters | [`Window`] |
+//! | memory of other ranks: put, get, counters | [`Window`] |
 //! | files that all ranks read and write | [`File`] |
-//! | processes that are started meanwhile | [`Program`] |
-//! | groups that meet without a common communicator | [`Port`], [`Service`] |
-//! | two groups that talk to each other | [`Intercommunicator`] |
-//! | what is cached with a communicator or a window; hints | [`Key`], [`Info`] |
-//! | what a rank counts of its own work | [`PerformanceVariables`] |
-//! | processes: start and end | [`init`], [`run`], [`Environment`] |
+//! | starting processes while the program runs | [`Program`] |
+//! | connecting groups without a common communicator | [`Port`], [`Service`] |
+//! | communication of two groups | [`Intercommunicator`] |
+//! | values cached with a communicator or a window; hints | [`Key`], [`Info`] |
+//! | counts of a rank's own work | [`PerformanceVariables`] |
+//! | start and end of processes | [`init`], [`run`], [`Environment`] |
 //! | ranks as threads | [`test()`], [`run_ranks`] |
 //!
 //! # What is promised
-//! * No call can read memory that is not initialised, or write where a reference looks, whatever is dropped, leaked or
-//!   sent by others. What comes is checked where a type has bits that are no value of it (`bool`, `char`, enums).
-//! * Every call answers with an [`Error`] that has its [class](ErrorClass) and a sentence; none panics but where it says so.
+//! * No call can read memory that is not initialised, or write to memory that a reference points to, whatever is dropped, leaked or
+//!   sent by others. Received data are checked if their type has invalid bit patterns (`bool`, `char`, enums).
+//! * The error of every call is an [`Error`] with its [class](ErrorClass) and a sentence; no call panics unless it says so.
 //! * All types may be used from any thread, at the same time (`MPI_THREAD_MULTIPLE`), and from [fibers](crate::fiber).
 //! * There are no globals: many ranks may live in one process.
 

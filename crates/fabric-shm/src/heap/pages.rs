@@ -1,7 +1,7 @@
 //! Pages of an arena: which are free. One process owns them, so nothing here is shared.
 //!
-//! Invariant: `free` holds spans by their start, whole pages, that neither overlap nor touch: what is given back is
-//! joined with its neighbours.
+//! Invariant: `free` holds spans of whole pages by their start, which neither overlap nor touch: released pages are
+//! joined with their neighbours.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Records of an arena: what its owner tells peers of its blocks, at the start of the arena.
+//! Records of an arena: what its owner publishes about its blocks, at the start of the arena.
 //!
 //! ```text
 //!   key      generation (31 bits) │ process slot (12) │ record + 1 (20)       never 0
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Records are written and read by system calls, not through a mapping: blocks come and go rarely, and peers need not map
-//! what they do not use. The owner writes the key last and clears it first. Whoever reads takes nothing for granted:
-//! a block that lies outside of the arena is none.
+//! what they do not use. The owner writes the key last and clears it first. A reader trusts nothing: a block that lies
+//! outside of the arena is refused.
 
 use std::io;
 

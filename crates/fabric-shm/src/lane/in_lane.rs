@@ -1,4 +1,4 @@
-//! Receiver's end of a lane: what it has consumed, and what it has shown of that. What it reads is checked.
+//! Receiver's end of a lane: what it has consumed, and what it has published of that. What it reads is checked.
 
 use weft_atomic::{AtomicU64, Ordering};
 use weft_fabric::{HEAD, Head, Next, Region, SharedBytes};

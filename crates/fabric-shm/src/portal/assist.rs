@@ -13,21 +13,19 @@
 //!   counts itself out
 //! ```
 //!
-//! A rank that waits in a large send has nothing else to do, and one core alone moves large blocks at
-//! the speed of its own path to memory. An owner that does not poll is not missed: the origin moves
-//! all blocks itself. It is not asked when it sleeps, nor when ranks outnumber cores.
+//! A rank that waits in a large send has nothing else to do, and one core alone moves large blocks at the speed of its
+//! own path to memory. An owner that does not poll is not needed: the origin moves all blocks itself. It is not asked
+//! when it sleeps, nor when ranks outnumber cores.
 //!
 //! # Who may touch what
-//! The [`SharedTransfer`] lies in the origin's control block; its page says how
-//! blocks are claimed. The origin stays until the helper has completed as many blocks as the origin did not claim itself,
-//! so a block that is claimed is always a block of a transfer under way. An owner that is stopped in the middle of a
-//! block would go on in the origin's memory, and cannot be told not to: it is waited for as long as it lives. That it
-//! has died the launcher says, after its process was fetched.
+//! The [`SharedTransfer`] is in the origin's control block; its page says how blocks are claimed. The origin stays until
+//! the helper has completed as many blocks as the origin did not claim itself, so a claimed block is always a block of a
+//! transfer under way. An owner that is stopped in the middle of a block would go on in the origin's memory, and cannot
+//! be told not to: it is waited for as long as it lives. The launcher reports its death, after it has reaped its process.
 //!
 //! # Safety
-//! The owner moves between its own private record of the grant and an address in the process that
-//! asked, through the kernel, by cross-memory attach that was proven. What a lying origin names is its
-//! own memory, or nothing.
+//! The owner moves bytes between its own private record of the grant and an address in the process that asked, through
+//! the kernel, by cross-memory attach that was proven. A lying origin can name only its own memory, or nothing.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

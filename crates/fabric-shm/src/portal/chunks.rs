@@ -14,13 +14,12 @@
 //! messages get through, and a piece is at most a quarter of the bulk area, so that a drained lane
 //! always takes one (credit is published by quarters, see `lane.rs`).
 //!
-//! # Who is trusted with what
-//! The origin believes of a chunk only that it continues a get of its own from that peer. The owner
-//! decides about each request by its private table of grants, and accepts at most [`OUTSTANDING`]
-//! of a peer at a time, as many as an honest one asks for; so what it must remember is bounded.
+//! # Trust
+//! The origin accepts a chunk only if it continues a get of its own from that peer. The owner decides about each request
+//! by its private table of grants, and accepts at most [`OUTSTANDING`] of a peer at a time, as many as an honest peer
+//! asks for; so what it must remember is bounded.
 //!
-//! A revoked grant ends its transfers at once: the rest is not sent, or not written, and the origin
-//! is told.
+//! A revoked grant ends its transfers at once: the rest is not sent, or not written, and the origin is told.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,11 +1,11 @@
-//! Grants: permissions of a rank to read or write its memory, as records in the segment that peers check for themselves.
+//! Grants: permissions of a rank to read or write its memory, as records in the segment that peers check themselves.
 //!
 //! # A record
 //! An [`Admission`](weft_atomic::admission::Admission) with start, length and peer beside it. A user that finds its
-//! token's generation live, itself admitted and its span within, counts itself in; if the grant is for once, the same
-//! swap ends it. So a grant for once is used once whoever races, and start and length belong to the
-//! generation that was compared. Before it enters a user says in its own control block in which grant it will be, and
-//! whether it writes: so the owner sees *who* is inside.
+//! token's generation live, itself admitted and its span within, counts itself in; if the grant is for one use, the same
+//! swap ends it. So a grant for one use is used once even if peers race, and start and length belong to the generation
+//! that was compared. Before it enters, a user publishes in its own control block which grant it enters, and whether it
+//! writes: so the owner sees *who* is inside.
 //!
 //! ```text
 //!   token     63  62       61 … 24      23 … 0
@@ -13,35 +13,35 @@
 //! ```
 //!
 //! # What is guaranteed when `revoke` returns
-//! | who is inside | |
+//! | who is inside | effect |
 //! |---|---|
-//! | a peer that writes into the owner's memory | has left: it is waited for as long as it lives, also if it is stopped |
+//! | a peer that writes into the owner's memory | has left: it is waited for as long as it lives, even if it is stopped |
 //! | a peer that reads, in another process | has left, or has not left within [`Options::patience`](crate::Options): then its transfer is void, and ends for it with [`FabricError::NotGranted`] whatever it has read |
 //! | a peer that reads, in the same process | has left |
-//! | a peer that has died | moves nothing any more. That it has died the launcher says, after its process was fetched |
+//! | a peer that has died | moves nothing any more. The launcher reports its death, after it has reaped the process |
 //! | a peer that is lost for another reason, or has aborted | counts as one that lives |
-//! | a peer whose bytes go through chunks | nothing is read or written for it after |
+//! | a peer whose bytes go through chunks | nothing is read or written for it afterwards |
 //!
-//! A stopped writer cannot be told anything: whether it was stopped before or after the one system call that moves
-//! its bytes, only it will know. So there is no limit to the wait for it, unlike that for a reader, which looks once
-//! more when it has read.
+//! A stopped writer cannot be told anything: only it will know whether it was stopped before or after the one system call
+//! that moves its bytes. So there is no limit to the wait for it, unlike that for a reader, which checks once more when
+//! it has read.
 //!
-//! A record is used again when nobody is counted in, or nobody who lives is present; until then it is kept aside.
-//! Its generations are used once each: a record that has had them all is not used again.
+//! A record is reused when no user is counted in, or no living one is present; until then it is kept aside. Each of its
+//! generations is used once: a record that has had all of them is retired.
 //!
 //! # More grants than records
-//! A grant for which there is no record has a token with the bit *unseen*. Its state is the owner's alone, and
-//! its bytes go through chunks (`chunks.rs`). So what fits is limited by memory, and a send never waits for a
-//! grant: it would have to wait for whatever the receivers do with those before it, of which MPI promises nothing.
+//! A grant for which there is no record has a token with the bit *unseen*. Only the owner has its state, and its bytes go
+//! through chunks (`chunks.rs`). So the number of grants is limited only by memory, and a send never waits for a grant:
+//! it would have to wait for what the receivers do with those before it, about which MPI promises nothing.
 //!
 //! # Who may touch what
 //! The owner writes start, length and peer while nobody can enter and nobody is inside, then opens the admission.
-//! Users change the admission only.
+//! Users change only the admission.
 //!
 //! # Safety
-//! The owner never takes an address from the shared record: for what it moves itself it keeps each
-//! region privately. A user passes addresses to the kernel, which checks them, and not to a pointer,
-//! except within one process, see `portal.rs`.
+//! The owner never takes an address from the shared record: for bytes that it moves itself it keeps each region
+//! privately. A user passes addresses to the kernel, which checks them, and not to a pointer, except within one process,
+//! see `portal.rs`.
 
 mod table;
 

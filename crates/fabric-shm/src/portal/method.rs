@@ -1,4 +1,4 @@
-//! Methods: by which mechanism bytes of grants get to and from each peer, found out by trying.
+//! Methods: the mechanism by which bytes of grants get to and from each peer, found out by trying.
 //!
 //! ```text
 //!   Unknown ── proof ────► Attach ── refused by the kernel later ──► Chunks
@@ -7,11 +7,10 @@
 //! ```
 //!
 //! # What counts as proof
-//! A rank publishes its process id, 16 random bytes, and where in its own memory these bytes stand.
-//! Another rank reads them from there, by cross-memory attach, before its first transfer. A process
-//! id of another PID namespace, a user namespace in between, Yama, a filter: in each case the read
-//! fails or finds other bytes, and the peer is served through chunks from then on. So is one whose
-//! transfer is refused later. [`Methods::why_not_direct`] keeps the reason.
+//! A rank publishes its process id, 16 random bytes, and the address of these bytes in its own memory. Another rank reads
+//! them from there, by cross-memory attach, before its first transfer. If there is a process id of another PID namespace,
+//! a user namespace in between, Yama or a filter, the read fails or finds other bytes, and the peer is served through
+//! chunks from then on. So is a peer whose transfer is refused later. [`Methods::why_not_direct`] keeps the reason.
 
 use std::borrow::Cow;
 use std::sync::Arc;

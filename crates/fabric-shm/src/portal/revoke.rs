@@ -1,4 +1,4 @@
-//! Waiting for the users of a grant that is taken back. What is guaranteed stands in `grants.rs`.
+//! Revoking: waiting for the users of a grant that is revoked. `grants.rs` has the guarantees.
 
 use std::time::Duration;
 

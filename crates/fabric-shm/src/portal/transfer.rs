@@ -1,4 +1,4 @@
-//! One transfer as it is asked for, carried out by whoever asks: counted in at the grant, moved, counted out.
+//! Transfer: one transfer, carried out by the peer that asks: counted in at the grant, moved, counted out.
 
 use weft_atomic::admission::Visit;
 use weft_fabric::{FabricError, Operation, Peer, Region, Result, Token};

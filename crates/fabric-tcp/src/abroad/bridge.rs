@@ -1,4 +1,4 @@
-//! Bridge: a connection of two groups of processes, as one of them has it.
+//! Bridge: a connection of two groups of processes, for one of them.
 
 use weft_fabric::{Fabric, Sink, SyncKey, Token};
 

@@ -1,4 +1,4 @@
-//! Bridges: those of a process, and which of them leads to whom.
+//! Bridges of a process, and which of them leads to which peer.
 
 use weft_fabric::{Fabric, FabricError, Peer, Posted, Result, Sink, SyncKey};
 

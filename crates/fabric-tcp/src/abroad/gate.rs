@@ -1,4 +1,5 @@
-//! Gate: where connections with other jobs come in, from any thread. Whoever looks at the fabric carries out what was ordered.
+//! Gate: where connections with other jobs are added, from any thread. The thread that polls the fabric carries out the
+//! orders.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

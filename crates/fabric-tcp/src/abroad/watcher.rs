@@ -1,7 +1,8 @@
-//! Watcher: a thread that sleeps on the descriptor of a bridge, and rings the bell of the job's fabric for what comes.
+//! Watcher: a thread that sleeps on the descriptor of a bridge, and rings the bell of the job's fabric for arrivals.
 //!
-//! No arrival is missed. It says that somebody slept, which lets the next look be a whole one, before it rings; and who goes
-//! to sleep takes its ticket before the last look. So either that look sees what was said, or the ring ends the sleep.
+//! No arrival is missed. The watcher notes that a thread slept, which makes the next poll a complete one, before it
+//! rings; and a thread that goes to sleep takes its ticket before the last poll. So either that poll sees the note, or
+//! the ring ends the sleep.
 
 use std::sync::Arc;
 use std::time::Duration;

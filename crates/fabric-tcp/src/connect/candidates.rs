@@ -5,12 +5,12 @@
 //!   accepted ───────────────► Authenticating ─►
 //! ```
 //!
-//! What comes on a candidate is read here, and what follows is decided by the connector: a candidate says what
-//! has [happened](Happened) to it. It is [taken](Candidates::take) out while something happens to it, and put [back](Candidates::put_back)
-//! under its number if it stays.
+//! Data on a candidate are read here, and the connector decides the consequences: a candidate reports what has
+//! [happened](Happened) to it. It is [taken](Candidates::take) out while something happens to it, and put
+//! [back](Candidates::put_back) under its number if it stays.
 //!
-//! Those that are dialled, or have proved the key, are *expected*. The others are unauthenticated: the job does not
-//! look more often, and so does not become slower, because they are there.
+//! Candidates that are dialled, or have proved the key, are *expected*. The others are unauthenticated: the job does not
+//! poll more often because of them, and so does not become slower.
 
 use std::io;
 

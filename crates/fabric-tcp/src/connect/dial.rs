@@ -4,7 +4,7 @@
 //!   since ──────── attempts, pauses of 20, 40, 80 … 400 ms ────────► until       looked: when this rank was there
 //! ```
 //!
-//! Time in which this rank did not look is added to the end: nobody has tried anything then.
+//! Time in which this rank did not poll is added to the end: nothing was tried then.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Handshake of a connection, on both sides: nothing is believed before it has ended.
+//! Handshake of a connection, on both sides: nothing is trusted before it has ended.
 //!
 //! ```text
 //!   dialled    initiator(peer)  ─► Authenticating ─ advance … ─► Done(channel) ─► hello of the one that was dialled?

@@ -1,4 +1,4 @@
-//! Handshakes of this rank: the connections that are not chosen yet, dialled and accepted, up to what their other side says.
+//! Handshakes of this rank: the connections that are not chosen yet, dialled and accepted, and their events.
 //!
 //! ```text
 //!   listeners ─ accept ─► admit ─┐
@@ -6,8 +6,9 @@
 //!   call ────────────────────────┘
 //! ```
 //!
-//! *Invariant:* each candidate is watched by the bell under its number; one that cannot be watched is dropped. How many may be
-//! there without having proved the key is bounded: [`too_many`](Handshakes::too_many). Who called and is turned away is counted.
+//! *Invariant:* each candidate is watched by the bell under its number; one that cannot be watched is dropped. The number
+//! of those that have not proved the key is bounded: [`too_many`](Handshakes::too_many). Callers that are turned away are
+//! counted.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! Listeners: the sockets at which this rank is called, one for each address; they rest while the process has no
+//! Listeners: the sockets at which this rank accepts, one for each address; they pause while the process has no
 //! descriptor left.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Notices: what this process tells peers in a first message alone, which nobody need answer: that it is absent.
+//! Notices: first messages of this process to peers that need no answer: that it is absent.
 //!
 //! ```text
 //!   to be told ─► called at all its addresses ─► connected: the message ─► acknowledged by its kernel: told
@@ -7,12 +7,13 @@
 //!
 //! All addresses are called, as one may lead to another process, which takes the message and does nothing.
 //!
-//! A peer that computes, or is absent itself, does not look at its listener, and this process is about to end: a handshake would have no
-//! end. The kernel of the peer takes a connection and its first bytes without it, keeps them when this process has gone, and
-//! shows them with the peer's next look. The message proves the job's key. It may be repeated by who has seen it, and says
-//! nothing new then: who is absent stays so.
+//! A peer that computes, or is absent itself, does not poll its listener, and this process is about to end: a handshake
+//! would never end. The kernel of the peer accepts a connection and its first bytes without the peer, keeps them when
+//! this process is gone, and shows them at the peer's next poll. The message proves the job's key. An observer may repeat
+//! it, which has no effect: an absent process stays absent.
 //!
-//! Nothing is watched: whoever waits for these asks again after a millisecond, as for what kernels acknowledge.
+//! Nothing is watched: a caller that waits for notices asks again after a millisecond, as for acknowledgements of
+//! kernels.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,13 +1,14 @@
-//! Orphans: connections with members whose process has ended, as the directory says, and that do not end. What the dead has
-//! forked has its sockets too, and holds them open as long as it lives.
+//! Orphans: connections, that do not end, with members whose process has ended according to the directory. Processes that
+//! the dead process has forked have its sockets too, and hold them open as long as they live.
 //!
 //! ```text
 //!   connected, and the directory knows of the loss ─► a quiet spell: nothing was handed out ─► … so many in a row ─► given up
 //!                                                     else: from the first one again
 //! ```
 //!
-//! What the dead had handed over is with this host's kernel, since the directory tells of processes of this host alone, and every
-//! look reads what there is room for. A spell ends with a look, so a rank that does not look takes no end of one for silence.
+//! Everything that the dead process had handed over is in this host's kernel, since the directory knows only processes of
+//! this host, and every poll reads what there is room for. A quiet spell ends with a poll, so a rank that does not poll
+//! does not mistake that for silence.
 
 /// How long a spell is, in nanoseconds.
 const SPELL: u64 = 250_000_000;

@@ -1,9 +1,8 @@
 //! Selection: which of the connections of a pair its decider (the lower rank) takes.
 //!
-//! In its hello each side says which connection of the pair it has last used, by its *generation*: 1 for the
-//! first. A decider that has a live connection and is called by a peer that has used this very one knows that the
-//! peer has lost it, and takes the new one; a peer that has not used it yet is about to, and its other calls are
-//! spares.
+//! In its hello each side gives the connection of the pair that it has last used, by its *generation*: 1 for the first. A
+//! decider that has a live connection and is called by a peer that has used this very one knows that the peer has lost
+//! it, and takes the new one; a peer that has not used it yet is about to, and its other calls are spares.
 
 use super::candidates::Candidates;
 

@@ -11,8 +11,8 @@
 //!   End{number}                   ──────────►    the grant was revoked: the offer is void
 //! ```
 //!
-//! A request costs a round trip, in which the connection would carry nothing. At most [`AHEAD`] bytes of one
-//! peer are on offer at a time, so that what is kept for it is bounded; a `Get` ends an offer on both sides.
+//! A request costs a round trip, in which the connection would carry nothing. At most [`AHEAD`] bytes of one peer are on
+//! offer at a time, so the memory for offers is bounded; a `Get` ends an offer on both sides.
 
 use weft_fabric::{Region, Token};
 

@@ -6,9 +6,9 @@
 //!   put of the peer   announced ─► chunks ─► End to the peer
 //! ```
 //!
-//! What is under way survives a broken connection. It ends with the peer ([`Transfers::abandon`]), with the grant
-//! ([`Transfers::withdraw`]), or as the owner of the memory says ([`Transfers::ended`]). Gets of the peer are
-//! [bulk](crate::outgoing::Bulk) of the outgoing queue and nothing else.
+//! Transfers under way survive a broken connection. They end with the peer ([`Transfers::abandon`]), with the grant
+//! ([`Transfers::withdraw`]), or by the owner's message ([`Transfers::ended`]). Gets of the peer are only
+//! [bulk](crate::outgoing::Bulk) of the outgoing queue.
 
 use std::collections::HashMap;
 

@@ -17,13 +17,13 @@
 //!   Unconnected, broke: Lost  or  unreachable: Lost  ─► the session itself ends: see `peers`
 //! ```
 //!
-//! The rank that decides for the pair (the lower one) *selects* a connection and waits until the other one
-//! confirms it; the other one *resumes* with it at once. While there is no connection, and while one is selected,
-//! the [connector](crate::connect) dials or does not: that is its business.
+//! The rank that decides for the pair (the lower one) *selects* a connection and waits until the other one confirms it;
+//! the other one *resumes* with it at once. While there is no connection, and while one is selected, the
+//! [connector](crate::connect) decides whether to dial.
 //!
-//! A goodbye says that the peer may end from now on. It goes on all the same, and what it sends of its own
-//! accord takes the goodbye back. A connection that breaks after it says nothing yet: the peer may have ended,
-//! or may call again. Whoever has something for it calls and finds out.
+//! A goodbye says that the peer may end from now on. The peer goes on all the same, and a message of its own accord
+//! revokes the goodbye. A connection that breaks after it says nothing yet: the peer may have ended, or may call again. A
+//! rank that has something for it calls and finds out.
 
 use crate::link::Link;
 

@@ -1,4 +1,4 @@
-//! Payloads: where in a member's share of a board the data of an epoch are that do not fit into its line.
+//! Payloads: the places, in a member's share of a board, of data that do not fit into its line.
 //!
 //! ```text
 //!   share of one member
@@ -7,9 +7,9 @@
 //!   SHORT     0 8 …  │ 2 10 … │ 4 12 … │ 6 14 … │ 1 9 …  │ 3 11 … │ …               32 rows
 //! ```
 //!
-//! How long the data are decides how many rows there are for them, so that a member that sends little may be ahead by many
-//! epochs, and one that sends much has room for it. The rows are nested: one of many rows lies within the one of few rows
-//! that an epoch of that number would have. So data of an epoch lie over those of an epoch before only if the two numbers
+//! The length of the data decides how many rows there are for them, so that a member that sends little may be ahead by
+//! many epochs, and one that sends much has room for it. The rows are nested: a row of many lies within the row of few
+//! that an epoch of that number would have. So data of an epoch overlap those of an earlier epoch only if the two numbers
 //! are equal modulo the smaller number of rows, and [`Written`] says how far back that is.
 
 use weft_atomic::arrivals::ROWS;

@@ -1,7 +1,7 @@
 //! Flux: an instance knows its resources, and its environment says how to ask it.
 //!
-//! The answer is a resource set (Flux RFC 20): ranks of brokers with their cores, and the names of their hosts in the order of
-//! those ranks. `flux exec` names a host by the rank of its broker.
+//! The answer is a resource set (Flux RFC 20): ranks of brokers with their cores, and the names of their hosts in the
+//! order of these ranks. `flux exec` names a host by the rank of its broker.
 
 use serde::Deserialize;
 

@@ -1,4 +1,5 @@
-//! Host files that the environment names for other launchers: as the MPI operator of Kubernetes sets them, and users.
+//! Host files that the environment names for other launchers: the MPI operator of Kubernetes sets these variables, and
+//! users do.
 
 use std::ffi::OsString;
 

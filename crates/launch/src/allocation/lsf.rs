@@ -1,4 +1,4 @@
-//! LSF: the hosts of a job stand in the environment, each with its slots, or once for each slot.
+//! LSF: the environment has the hosts of a job, each with its slots, or once for each slot.
 
 use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host};
 use crate::mapping::HostSlots;

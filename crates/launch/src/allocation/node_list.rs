@@ -5,7 +5,7 @@ use super::{MOST_HOSTS, Reason};
 /// Most digits of a number, zeros in front counted.
 const LONGEST_NUMBER: usize = 10;
 
-/// The names that a list with brackets stands for: `a[1-2]b[3,4]` for four of them. Zeros in front are kept.
+/// The names of a list with brackets: `a[1-2]b[3,4]` for four of them. Leading zeros are kept.
 pub fn names(list: &str) -> Result<Vec<String>, Reason> {
     let mut found = Vec::new();
     for part in outside_brackets(list)? {
@@ -76,7 +76,7 @@ fn expand(part: &str, found: &mut Vec<String>) -> Result<(), Reason> {
     Ok(())
 }
 
-/// The numbers that `2(x3),1` stands for: 2, 2, 2, 1.
+/// The numbers of `2(x3),1`: 2, 2, 2, 1.
 pub fn counts(list: &str) -> Result<Vec<u32>, Reason> {
     let mut found = Vec::new();
     for part in list.split(',') {
@@ -93,7 +93,7 @@ pub fn counts(list: &str) -> Result<Vec<u32>, Reason> {
     Ok(found)
 }
 
-/// The numbers that `0-2,5` stands for: 0, 1, 2, 5.
+/// The numbers of `0-2,5`: 0, 1, 2, 5.
 pub fn numbers(list: &str) -> Result<Vec<u32>, Reason> {
     let mut found = Vec::new();
     for part in list.split(',') {

@@ -1,7 +1,7 @@
 //! PBS and Torque: a file names the host of each rank.
 //!
-//! Their own commands (`pbsdsh`, `pbs_tmrsh`) start a process by the task manager, which gives it no standard input: an agent
-//! could not hear its launcher. So hosts are reached by `ssh`.
+//! PBS's own commands (`pbsdsh`, `pbs_tmrsh`) start a process by the task manager, which gives it no standard input: an
+//! agent could not receive messages from its launcher. So hosts are reached by `ssh`.
 
 use super::{Reason, SchedulerAllocation, Surroundings, host, text_named};
 use crate::mapping::ssh;

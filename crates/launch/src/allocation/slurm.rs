@@ -1,4 +1,4 @@
-//! Slurm: the nodes of a job and the tasks on each stand in the environment.
+//! Slurm: the environment has the nodes of a job and the tasks on each.
 
 use super::{Reason, SchedulerAllocation, Surroundings, command_or_ssh, host, node_list};
 

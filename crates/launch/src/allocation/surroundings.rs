@@ -1,4 +1,4 @@
-//! Surroundings of a process: its environment, files and commands, as far as allocations are concerned.
+//! Surroundings of a process: its environment, files and commands, as far as allocations need them.
 
 use std::ffi::OsStr;
 use std::io;
@@ -12,7 +12,7 @@ use crate::mapping;
 /// Largest file that lists hosts.
 const LONGEST: u64 = 16 << 20;
 
-/// What a process sees around it.
+/// A process's view of its environment.
 pub trait Surroundings {
     /// The value of a variable; `None` also for an empty one.
     fn variable(&self, name: &str) -> Option<String>;
@@ -26,17 +26,17 @@ pub trait Surroundings {
     /// Whether there is a command of this name.
     fn has_command(&self, name: &str) -> bool;
 
-    /// What a command prints.
+    /// The output of a command.
     ///
     /// # Errors
-    /// If it cannot be started or fails, with what it complains about.
+    /// If it cannot be started or fails, with its error output.
     fn output(&self, words: &[&str]) -> io::Result<String>;
 
     /// Whether a host of this name is the one where we are.
     fn is_here(&self, name: &str) -> bool;
 }
 
-/// Those of this process.
+/// The surroundings of this process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisProcess;
 

@@ -1,5 +1,5 @@
-//! Abstract sockets of whole messages: their names stand in no file system, are bound once, and are gone with the socket. Only
-//! processes of the same network namespace reach them.
+//! Abstract sockets of whole messages: their names are in no file system, are bound once, and disappear with the socket.
+//! Only processes of the same network namespace reach them.
 
 use std::os::fd::OwnedFd;
 
@@ -32,7 +32,7 @@ pub fn listen(name: &str) -> Result<OwnedFd, Errno> {
 /// Connects to a name.
 ///
 /// # Errors
-/// `CONNREFUSED` if nobody listens there.
+/// `CONNREFUSED` if no process listens there.
 pub fn connect(name: &str) -> Result<OwnedFd, Errno> {
     let socket = socket(SocketFlags::empty())?;
     net::connect(

@@ -1,15 +1,16 @@
-//! Launcher that adopts processes which it has not started: a program that nobody started as a rank, or the ranks of a
-//! launcher that starts no later processes. It is started when the first of them asks for what only a launcher gives.
+//! Adopted: the launcher interface of processes that Weft's launcher has not started: a program that was started alone,
+//! or the ranks of a launcher that starts no later processes. The launcher is started when the first of them needs
+//! something that only a launcher gives.
 //!
 //! ```text
 //!   who asks first    starts weft adopt: memory, lifeline, ports, and where the others find it ──►     ◄── taken
 //!   the others        a name that all ranks of the host know ──► the key, a rank, a lifeline ──►       ◄── taken
 //! ```
 //!
-//! The name is an abstract one, which is bound once: whoever binds it starts the launcher and hands the socket over, so there is
-//! one launcher, whoever asks at the same time. In a job on several hosts the launcher of a host is an agent, which is started by
-//! [calls](super::calls). From then on a process is tied to the launcher as any rank is, until it has
-//! finalised MPI.
+//! The name is an abstract one, which is bound once: the process that binds it starts the launcher and hands the socket
+//! over, so there is one launcher even if several ask at the same time. In a job on several hosts the launcher of a host
+//! is an agent, which is started by [calls](super::calls). From then on a process is tied to the launcher as any rank is,
+//! until it has finalised MPI.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -34,9 +35,9 @@ use crate::hosts::message::encode;
 use crate::job_request::{JobAnswer, JobRequest};
 use crate::worlds::Worlds;
 
-/// How long a launcher that another rank starts is waited for.
+/// How long a rank waits for a launcher that another rank starts.
 pub const PATIENCE: Duration = Duration::from_secs(30);
-/// After what time is looked again.
+/// Time between two attempts.
 pub const AGAIN: Duration = Duration::from_millis(1);
 
 /// The launcher that has this process.
@@ -47,16 +48,16 @@ pub struct Adopted {
     lifeline: Mutex<Option<OwnedFd>>,
 }
 
-/// How the other ranks of a host come to the launcher as well.
+/// How the other ranks of a host reach the launcher.
 #[derive(Debug)]
 pub struct Meeting {
     /// The abstract name at which it listens.
     pub name: String,
-    /// What they show there.
+    /// The key that they show there.
     pub key: Key,
-    /// How many ranks the host has.
+    /// Number of ranks of the host.
     pub ranks: u32,
-    /// Which of them this is.
+    /// The rank of this process among them.
     pub rank: u32,
     /// Closes when all of them have ended.
     pub ends: OwnedFd,
@@ -91,11 +92,11 @@ fn launch(
     })
 }
 
-/// Starts the head of a job of so many ranks on several hosts, whose agents prove this key. It says over this socket where it listens,
-/// and then that all have come.
+/// Starts the head of a job of this many ranks on several hosts, whose agents prove this key. Over the returned socket it
+/// reports its address, and then that all have come.
 ///
 /// # Errors
-/// Why not.
+/// The reason.
 pub fn start_head(ranks: u32, key: &Key) -> Result<OwnedFd, String> {
     launch(&Adoption::of_hosts(ranks, key), &[], &[])
 }

@@ -1,4 +1,4 @@
-//! The launcher of this crate, as a rank sees it.
+//! Weft's launcher, as a rank sees it.
 
 use std::io::ErrorKind;
 use std::os::fd::{OwnedFd, RawFd};

@@ -1,5 +1,5 @@
-//! Calls between the hosts of a job that another launcher has started: how whoever needs a launcher of ours has it started on all of
-//! them.
+//! Calls between the hosts of a job that another launcher has started: by them a process that needs a launcher of Weft
+//! has it started on all hosts.
 //!
 //! ```text
 //!   lowest rank of each host    a port, and a thread that sleeps at it          where it is: in the launcher's store
@@ -11,16 +11,16 @@
 //!   who searches on a host ── Search ────► the lowest rank of the first host that can be called, which judges  (deadlocks)
 //! ```
 //!
-//! One head, whoever asks at the same time: only rank 0 starts it, and once. What was begun and did not come about may be begun
-//! anew. Who calls proves the job's key, by the handshake that agents have; strangers are bounded as they are for a job that
-//! waits for those who join. A thread hears calls because ranks compute, or sleep, outside of MPI for as long as they like. It is
-//! there from initialisation until MPI is finalised, and a job that starts nothing has no other costs.
+//! There is one head even if several processes ask at the same time: only rank 0 starts it, and once. What was begun and
+//! failed may be begun again. A caller proves the job's key, by the handshake of agents; strangers are bounded as for a
+//! job that waits for `weft join`. A thread receives calls because ranks compute, or sleep, outside of MPI for as long as
+//! they like. It exists from initialisation until MPI is finalised; a job that starts nothing has no other costs.
 //!
 //! | file | what |
 //! |---|---|
 //! | `listener` | the thread of the lowest rank of a host |
-//! | `caller` | who asks |
-//! | `host_watch` | hosts miss each other |
+//! | `caller` | the calling side |
+//! | `host_watch` | hosts detect each other's loss |
 
 mod caller;
 mod host_watch;
@@ -40,14 +40,14 @@ pub const NAME: &str = "calls";
 /// Answers where the lowest rank of a host, which it is given, can be called.
 pub type Place = dyn Fn(u32) -> Option<Vec<u8>> + Send + Sync;
 
-/// The hosts of a job, for who calls and who is called.
+/// The hosts of a job, for callers and listeners.
 #[derive(Clone, Debug)]
 pub struct CalledHosts {
-    /// Where each rank is.
+    /// The host of each rank.
     pub map: HostMap,
     /// By which the ranks prove to each other that they belong to the job.
     pub key: Key,
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub universe: u32,
 }
 

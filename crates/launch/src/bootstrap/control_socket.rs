@@ -1,4 +1,4 @@
-//! Control socket of a rank, from its side: it tells, and asks one question at a time.
+//! Control socket of a rank, from its side: it sends messages, and asks one question at a time.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,7 +21,7 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Over this socket, at whose other end a launcher is.
+    /// Over this socket, with a launcher at the other end.
     pub fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -30,12 +30,12 @@ impl ControlSocket {
         }
     }
 
-    /// Tells something. A launcher that is gone does not hear it.
+    /// Sends a notice. Lost if the launcher is gone.
     pub fn tell(&self, told: Told) {
         let _ = Message::Told(told).send(&self.socket);
     }
 
-    /// Tells what this process waits for, as an inquiry has asked. A launcher that is gone does not hear it.
+    /// Answers an inquiry with what this process waits for. Lost if the launcher is gone.
     pub fn tell_waits(&self, waits: &RankWaits) {
         // One after the other: pieces of two answers must not mix.
         let _turn = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,9 +46,9 @@ impl ControlSocket {
         }
     }
 
-    /// Tells whether this process has to do with other worlds. That it has not is known to the launcher, whatever host
-    /// it is on, when this returns: others of its world, which it lets go on then, may end in whatever way, and what
-    /// their end means depends on it.
+    /// Says whether this process is connected with other worlds. If it is not, the launcher, on any host, knows it when
+    /// this returns: other processes of its world, which may go on then, may end in any way, and the meaning of their end
+    /// depends on it.
     pub fn tell_connected(&self, connected: bool) {
         if connected {
             return self.tell(Told::Connected);
@@ -56,7 +56,7 @@ impl ControlSocket {
         self.tell_and_wait(Told::Independent);
     }
 
-    /// Tells something that is known to the launcher, whatever host it is on, when this returns.
+    /// Sends a notice that the launcher, on any host, knows when this returns.
     pub fn tell_and_wait(&self, told: Told) {
         self.tell(told);
         // A launcher that is gone ends this process by its lifeline.

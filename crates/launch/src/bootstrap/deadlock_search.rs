@@ -1,5 +1,5 @@
-//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the same
-//! [watch](crate::job::deadlock).
+//! Deadlock search among ranks that another launcher has started: one of them asks all, as `mpiexec` does, and by the
+//! same [watch](crate::job::deadlock).
 //!
 //! ```text
 //!   lowest rank    Searcher, a thread ── looks at the memory, inquires ──► all that sleep
@@ -9,22 +9,23 @@
 //!   it ends with MPI: closes the name, inquires ──► whoever sleeps answers, finds nobody there, and searches from now on
 //! ```
 //!
-//! Who searches is decided by the name, which is bound once. The answer to an inquiry is what has the next one begin: it comes from
-//! each rank that sleeps, at once, and from others when they come to sleep. What the search has to know of ranks that have
-//! ended stands in the memory, so that the next one knows it too.
+//! The name, which is bound once, decides which rank searches. The answer to an inquiry triggers the next one: it comes
+//! from each sleeping rank at once, and from others when they come to sleep. The facts about ranks that have ended are in
+//! the memory, so that the next searcher has them too.
 //!
-//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as that can be
-//! called, which it can until it ends with MPI for the first time. The others call it, say when all ranks of their host rest, and pass questions and answers on.
+//! On several hosts one rank of each searches, and one of these judges: the lowest rank of the first host, as long as
+//! that can be called, which it can until it ends with MPI for the first time. The others call it, report when all ranks
+//! of their host rest, and pass on questions and answers.
 //!
-//! A rank whose process belongs to a [launcher of ours](super::adopted) meanwhile does not answer, so that nobody is accused: it may
-//! be connected with processes that are not asked here.
+//! A rank whose process belongs to a [launcher of Weft](super::adopted) meanwhile does not answer, so that no deadlock is
+//! reported: it may be connected with processes that are not asked here.
 //!
 //! | file | what |
 //! |---|---|
-//! | `searcher` | the thread: who comes, what they say, what is told in the end |
-//! | `head` | what the one that judges does |
+//! | `searcher` | the thread: its connections, their messages, and the final report |
+//! | `head` | the rank that judges |
 //! | `other_hosts` | other hosts, for the head |
-//! | `agent` | what the others do |
+//! | `agent` | the other searching ranks |
 //! | `host_ranks` | the ranks as the memory shows them |
 
 mod agent;
@@ -77,20 +78,20 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Has the launcher end the job with this code, because of what the text says.
 type EndJob = dyn Fn(u8, &str) + Send + Sync;
 
-/// What a rank does for the search: it answers, and it may be the one who searches. See the [module page](self).
+/// The part of a rank in the search: it answers, and it may be the rank that searches. See the [module page](self).
 #[derive(Clone, Debug, Default)]
 pub struct DeadlockSearch(Option<Arc<Member>>);
 
 /// The ranks of a host, and which of them this is.
 #[derive(Debug)]
 pub struct HostRanks {
-    /// Where all ranks of the job are, and how they are called.
+    /// The hosts of all ranks of the job, and how they are called.
     pub hosts: CalledHosts,
     /// This one.
     pub rank: u32,
-    /// The abstract name at which who searches is found.
+    /// The abstract name at which the searching rank is found.
     pub name: String,
-    /// What becomes of the job.
+    /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
     /// Stops a process.
     pub stop: fn(u32),
@@ -142,10 +143,10 @@ struct State {
     kept: Vec<Link>,
 }
 
-/// What the environment asks for.
+/// The setting of the environment.
 ///
 /// # Errors
-/// If that is nothing that is known.
+/// If the value is unknown.
 pub fn wish(variable: &dyn Fn(&str) -> Option<String>) -> Result<OnDeadlock, BootstrapError> {
     match variable(VARIABLE).filter(|text| !text.is_empty()) {
         None => Ok(OnDeadlock::End),
@@ -154,7 +155,7 @@ pub fn wish(variable: &dyn Fn(&str) -> Option<String>) -> Result<OnDeadlock, Boo
 }
 
 impl DeadlockSearch {
-    /// Among these ranks, which are all of the job, in this memory; unless nobody is to find out.
+    /// Among these ranks, which are all ranks of the job, in this memory; unless deadlocks are to be ignored.
     pub fn among(host: HostRanks, memory: OwnedFd) -> Self {
         if host.on_deadlock == OnDeadlock::Ignore {
             return Self::default();
@@ -220,7 +221,7 @@ impl DeadlockSearch {
         }
     }
 
-    /// This rank waits for this, as it was asked. It searches itself from now on if nobody does.
+    /// Answers an inquiry with what this rank waits for. This rank itself searches from now on if no other does.
     pub fn answer(&self, waits: &RankWaits) {
         let Some(member) = &self.0 else {
             return;
@@ -251,7 +252,8 @@ impl DeadlockSearch {
         }
     }
 
-    /// Another rank is lost. Returns unless that follows from a deadlock that was told, for which this process is about to be ended.
+    /// Another rank is lost. Does not return if that follows from a reported deadlock, for which this process is about to
+    /// be ended.
     pub fn bereaved(&self) {
         if let Some(member) = &self.0
             && member.has_verdict()

@@ -14,10 +14,10 @@ impl Names {
     pub const LOCAL_RANK: &str = "WEFT_LOCAL_RANK";
     pub const LOCAL_SIZE: &str = "WEFT_LOCAL_SIZE";
     pub const APPNUM: &str = "WEFT_APPNUM";
-    /// Of a process that was started from within a program: its number in the job, and in the memory of its host, and
+    /// For a process that was started from within a program: its number in the job, and in the memory of its host, and
     /// 1 if the job has several hosts.
     pub const PLACE: &str = "WEFT_PLACE";
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub const UNIVERSE: &str = "WEFT_UNIVERSE";
     /// Near which cores a rank begins that may run anywhere.
     pub const CORES: &str = "WEFT_CORES";
@@ -56,7 +56,7 @@ pub(crate) fn foreign_variables(name: &str) -> bool {
         || pmi::VARIABLES.contains(&name)
 }
 
-/// What a process is told that was started later.
+/// The variables of a process that was started later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlaceEnvironment {
     /// Its number in the job.
@@ -67,7 +67,7 @@ pub struct PlaceEnvironment {
     pub several_hosts: bool,
 }
 
-/// What the variables say.
+/// The values of the variables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RankEnvironment {
     pub rank: u32,
@@ -78,9 +78,9 @@ pub struct RankEnvironment {
     pub job: RawFd,
     pub control: RawFd,
     pub lifeline: RawFd,
-    /// Of a process that was started later.
+    /// For a process that was started later.
     pub place: Option<PlaceEnvironment>,
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub universe: Option<u32>,
 }
 

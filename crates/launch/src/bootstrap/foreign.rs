@@ -1,4 +1,4 @@
-//! Launchers that are not ours: by which variables they show.
+//! Foreign launchers: the variables by which they are recognised.
 
 use super::BootstrapError;
 

@@ -1,11 +1,11 @@
 //! Map of a job's ranks to hosts.
 //!
-//! A *host* is what ranks share memory on and reach each other without a network: one boot of one
-//! kernel, one network namespace. Two containers on one machine are therefore two hosts.
+//! A *host* is a set of ranks that share memory and reach each other without a network: one boot of one kernel, one
+//! network namespace. Two containers on one machine are therefore two hosts.
 
 use std::fmt;
 
-/// Which host each rank runs on. Hosts are numbered from 0 in the order of their lowest rank.
+/// The host of each rank. Hosts are numbered from 0 in the order of their lowest rank.
 #[derive(Clone, PartialEq, Eq)]
 pub struct HostMap {
     /// For each rank its host, and its number among the ranks of that host.
@@ -46,13 +46,13 @@ impl HostMap {
         map
     }
 
-    /// How many ranks there are.
+    /// Number of ranks.
     #[must_use]
     pub fn size(&self) -> u32 {
         self.ranks.len() as u32
     }
 
-    /// How many hosts there are.
+    /// Number of hosts.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.hosts.len() as u32
@@ -73,7 +73,7 @@ impl HostMap {
         self.ranks[rank as usize].1
     }
 
-    /// How many ranks a host has.
+    /// Number of ranks of a host.
     #[must_use]
     pub fn local_size(&self, host: u32) -> u32 {
         self.hosts[host as usize].1

@@ -1,8 +1,8 @@
-//! Key listener: where ranks of a host come to one of them, or to a launcher, each over a connection of its own on which it shows the
-//! job's key and its rank.
+//! Key listener: the socket to which ranks of a host connect, at one of them or at a launcher, each by a connection of
+//! its own on which it shows the job's key and its rank.
 //!
-//! What comes is untrusted until then: only processes of the same user are let in, what shows anything else is dropped, and of
-//! too many that show nothing the oldest goes.
+//! A connection is untrusted until then: only processes of the same user are let in, a connection that sends anything
+//! else is dropped, and of too many that send nothing the oldest is closed.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use super::runs_as_us;
 const BATCH: usize = 64;
 const SHOWN: usize = Key::BYTES + size_of::<u32>();
 
-/// What a rank shows.
+/// The message that a rank shows.
 pub fn shown_by(rank: u32, key: &Key) -> Vec<u8> {
     [key.as_bytes(), &rank.to_le_bytes()[..]].concat()
 }
@@ -25,15 +25,15 @@ pub fn shown_by(rank: u32, key: &Key) -> Vec<u8> {
 /// A rank that has come.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Which one, as it says.
+    /// The rank, by its own word.
     pub rank: u32,
-    /// The connection over which it has come; nobody waits at it.
+    /// Its connection; no thread waits on it.
     pub socket: OwnedFd,
-    /// What came along with the key.
+    /// Descriptors that came with the key.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Where they come. See the [module page](self).
+/// The socket to which ranks connect. See the [module page](self).
 #[derive(Debug)]
 pub struct KeyListener {
     /// The listener, and those that have shown nothing so far, in order.
@@ -44,7 +44,7 @@ pub struct KeyListener {
 const FIRST: usize = 1;
 
 impl KeyListener {
-    /// At this abstract socket, for who knows the key.
+    /// At this abstract socket, for processes that know the key.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -54,12 +54,12 @@ impl KeyListener {
         Ok(Self { sockets, key })
     }
 
-    /// Those to wait for.
+    /// The sockets to wait for.
     pub fn sockets(&self) -> impl Iterator<Item = &OwnedFd> {
         self.sockets.iter()
     }
 
-    /// Those that have come and shown the key.
+    /// The ranks that have connected and shown the key.
     pub fn take(&mut self) -> Vec<Arrival> {
         for _ in 0..BATCH {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;

@@ -1,6 +1,6 @@
-//! Later processes of a job whose launcher starts none for us: one that speaks PMI or PMIx. A launcher of ours does it, which is started
-//! when the first rank asks ([`adopted`](super::adopted)): on one host, where the ranks share memory with room for more; on several,
-//! one for each, by [calls].
+//! Later processes of a job whose launcher, which speaks PMI or PMIx, starts none. A launcher of Weft starts them; it is
+//! started when the first rank asks ([`adopted`](super::adopted)): on one host, where the ranks share memory with room
+//! for more; on several, one for each, by [calls].
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -204,9 +204,9 @@ impl calls::Start for Possible {
 /// Room for later processes, on each host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaterRoom {
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     pub ranks: u32,
-    /// How many more a host may have.
+    /// How many more processes a host may have.
     pub room: u32,
 }
 
@@ -259,8 +259,9 @@ impl Later {
         }
     }
 
-    /// MPI is initialised: other hosts are heard from now on. `get` answers what a rank has put into the launcher's store under a name.
-    /// With `end_job` hosts miss each other, and it is told of a loss: to say it and to have the launcher end the job.
+    /// MPI is initialised: calls of other hosts are received from now on. `get` returns the value that a rank has put
+    /// into the launcher's store under a name. With `end_job` hosts detect each other's loss, and it is called with a
+    /// loss: to report it and to have the launcher end the job.
     pub fn begin(
         &self,
         get: impl Fn(u32, &str) -> Option<Vec<u8>> + Send + Sync + 'static,
@@ -292,7 +293,7 @@ impl Later {
         };
     }
 
-    /// MPI is finalised: nobody is started any more.
+    /// MPI is finalised: no further process is started.
     pub fn end(&self) {
         *self.calls() = Calls::None;
         if let Some(adopted) = self.adopted() {

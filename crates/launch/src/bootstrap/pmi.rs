@@ -1,5 +1,5 @@
-//! A rank that a foreign launcher started which speaks PMI version 1: Hydra, the `mpiexec` of MPICH and
-//! of Intel MPI, and what imitates it.
+//! PMI: a rank that was started by a foreign launcher which speaks PMI version 1: Hydra, the `mpiexec` of MPICH and of
+//! Intel MPI, and its imitations.
 //!
 //! ```text
 //!   mpiexec.hydra ── PMI_FD (a socket), PMI_RANK, PMI_SIZE ──▶ this process
@@ -8,18 +8,17 @@
 //!      get    card-0 … card-N-1                              ⇒ HostMap; memory from the lowest rank
 //! ```
 //!
-//! What the launcher does not do, the ranks do among themselves: they find out who shares a host, pass
-//! the memory on ([`others`], [`share`]), and agree on a key, which travels the way that the launcher provides: who
-//! can read its connections is trusted by it already.
+//! The ranks do among themselves what the launcher does not: they find out which of them share a host, pass the memory on
+//! ([`others`], [`share`]), and agree on a key, which travels through the launcher: anyone who can read its connections
+//! is trusted by it already.
 //!
-//! It starts no later processes and keeps no ports and names. A launcher of ours does, which is started when the first rank asks
-//! ([`later`](super::later)): the memory of each host has room for them from the start.
+//! The launcher starts no later processes and keeps no ports and names. A launcher of Weft does, which is started when
+//! the first rank asks ([`later`](super::later)): the memory of each host has room for them from the start.
 //!
-//! Where the launcher does not say that a rank has died, the ranks of a host see it themselves: [`watch`].
+//! If the launcher does not report the death of a rank, the ranks of a host detect it themselves: [`watch`].
 //!
-//! Once all is asked that has to be, the connection is a lifeline: the launcher says nothing unless asked,
-//! so that an end of it, however it came, ends this process. While we ask, it is none: then an end of it is
-//! seen by asking.
+//! After the start-up questions the connection is a lifeline: the launcher says nothing unless asked, so that any end of
+//! the connection ends this process. During the questions it is no lifeline: its end is noticed by asking.
 
 pub mod client;
 mod connection;
@@ -48,7 +47,7 @@ use weft_secure::Key;
 
 use crate::job_request::{JobAnswer, JobRequest};
 
-/// The variables by which the launcher tells a process its place.
+/// The variable by which the launcher tells a process its connection.
 pub const DESCRIPTOR: &str = "PMI_FD";
 const RANK: &str = "PMI_RANK";
 const SIZE: &str = "PMI_SIZE";

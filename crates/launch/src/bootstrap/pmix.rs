@@ -1,4 +1,5 @@
-//! A rank that a launcher started which speaks PMIx: `srun --mpi=pmix`, `prterun` and `prun` of PRRTE, the `mpiexec` of Open MPI.
+//! PMIx: a rank that was started by a launcher which speaks PMIx: `srun --mpi=pmix`, `prterun` and `prun` of PRRTE, the
+//! `mpiexec` of Open MPI.
 //!
 //! ```text
 //!   server ── PMIX_RANK, PMIX_NAMESPACE, PMIX_SERVER_URI… ──▶ this process
@@ -6,13 +7,14 @@
 //!      put, commit, fence, get                              as under PMI version 1
 //! ```
 //!
-//! PMIx is a library and no protocol: versions of it agree on functions, and on the way to a server only as far as the library
-//! takes care of that. So it is opened at run time ([`weft_sys::pmix`]), and the one that the server itself uses is
-//! preferred ([`candidates`]).
+//! PMIx is a library and not a protocol: versions of it agree on functions, and on the connection to a server only as far
+//! as the library takes care of that. So it is opened at run time ([`weft_sys::pmix`]), and the library that the server
+//! itself uses is preferred ([`candidates`]).
 //!
-//! Little is asked of the server: rank, size, store, fence, abort. What else there is differs between versions, and
-//! the ranks find it out among themselves, as under PMI ([`find_others`]): who shares a host, the memory, a key. So it is with
-//! processes that are started later ([`later`](super::later)): `PMIx_Spawn` would make them a job of their own, in other memory.
+//! Little is asked of the server: rank, size, store, fence, abort. Everything else differs between versions, and the
+//! ranks find it out among themselves, as under PMI ([`find_others`]): which share a host, the memory, a key. The same
+//! holds for processes that are started later ([`later`](super::later)): `PMIx_Spawn` would make them a job of their own,
+//! in other memory.
 
 use std::fs;
 use std::os::fd::{BorrowedFd, OwnedFd};
@@ -34,7 +36,7 @@ use super::pmi::watch::{self, Neighbour};
 use super::{BootstrapError, Launcher};
 use crate::job_request::{JobAnswer, JobRequest};
 
-/// The variables by which a server tells a process its place.
+/// A variable by which a server tells a process its rank.
 pub const RANK: &str = "PMIX_RANK";
 const NAMESPACE: &str = "PMIX_NAMESPACE";
 /// A library to be used instead of what is found.
@@ -173,7 +175,7 @@ fn open_library(candidates: &[PathBuf]) -> Result<Library, String> {
 }
 
 impl Pmix {
-    /// Joins, if the variables are there. The inner error says why that cannot be, where nothing has been begun.
+    /// Joins, if the variables are set. The inner error says why that is impossible, if nothing has been begun.
     pub fn join(
         variable: &dyn Fn(&str) -> Option<String>,
     ) -> Result<Option<Result<Self, String>>, BootstrapError> {

@@ -1,12 +1,12 @@
-//! Singleton: a process that nobody started as a rank. It is a job of one that made itself, and gets a launcher when it
-//! starts others.
+//! Singleton: a process that was not started as a rank. It is a job of one that it made itself, and gets a launcher when
+//! it starts others.
 //!
 //! ```text
 //!   alone ── MPI_Comm_spawn ──► weft adopt is started ──► adopted: rank 0 of a job of that launcher
 //!              its memory, a lifeline, its ports ──►           ◄── answered
 //! ```
 //!
-//! What goes to the launcher goes over the socket that is its standard input: no name in any file system, no port. From
+//! Everything for the launcher goes over the socket that is its standard input: no name in any file system, no port. From
 //! then on the process is tied to its launcher as any rank is, until it has finalised MPI.
 
 use std::collections::HashMap;
@@ -25,7 +25,7 @@ use crate::job_request::{JobAnswer, JobRequest, Refusal};
 use crate::segment;
 use crate::worlds::Worlds;
 
-/// A process that nobody started as a rank.
+/// A process that was not started as a rank.
 #[derive(Debug)]
 pub struct Singleton {
     hosts: HostMap,

@@ -1,6 +1,6 @@
-//! Network choice: what `mpiexec --fabric` and `WEFT_FABRIC` say.
+//! Network choice: the values of `mpiexec --fabric` and `WEFT_FABRIC`.
 
-/// What can be said, for messages.
+/// Possible values, for messages.
 pub const POSSIBLE: &str = "auto, tcp, ofi and ofi:PROVIDER";
 
 /// How ranks that do not share memory reach each other.

@@ -1,4 +1,4 @@
-//! Joining a job over libfabric: by wish, or because all ranks have hardware for it.
+//! Joining a job over libfabric: by request, or because all ranks have hardware for it.
 
 use weft_fabric_ofi::{Card, Config, Directory, Extent, Ofi, Opening};
 use weft_fabric_shm::Addresses;

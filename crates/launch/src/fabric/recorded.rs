@@ -1,4 +1,5 @@
-//! Recorded: where those are who were started later, and who has died, as the launcher has recorded it in the memory of the host.
+//! Recorded: the addresses of processes that were started later, and deaths, as the launcher has recorded them in the
+//! memory of the host.
 //!
 //! ```text
 //!   TCP              a job over TCP
@@ -38,8 +39,8 @@ fn part(address: Vec<u8>, of_libfabric: bool) -> Option<String> {
 /// Where they are by TCP, and who has died.
 pub(super) struct RecordedTcp {
     pub addresses: Addresses,
-    /// The launcher tells of the ends of these in the memory of the host, and nothing else does; `None`: they talk through that
-    /// memory, and hear it there.
+    /// The launcher reports the ends of these in the memory of the host, and nothing else does; `None`: they communicate
+    /// through that memory, and see it there.
     pub ends: Option<(SleepElsewhere, LocalRanks)>,
 }
 

@@ -1,13 +1,13 @@
-//! Supervised fabric: a network alone, with a bell that is rung by what stands in the memory of the host: inquiries of the launcher,
-//! who is absent, and that somebody has died, which the network [looks up](super::recorded) there.
+//! Supervised fabric: a network alone, with a bell that is rung by entries in the memory of the host: inquiries of the
+//! launcher, absences, and deaths, which the network [looks up](super::recorded) there.
 //!
 //! ```text
 //!   launcher ── inquiry, absence, end ──▶ memory ── doorbell ──▶ weft-watch, a thread ── rings ──▶ whoever sleeps at the network's bell
 //! ```
 //!
-//! Ranks that talk through the memory of their host sleep there, and are rung by the launcher. One that talks by a network alone
-//! sleeps on its descriptors; its place in that memory shows that it sleeps, and a thread that is started with the first sleep hears
-//! for it.
+//! Ranks that communicate through the memory of their host sleep there, and are rung by the launcher. A rank that uses a
+//! network alone sleeps on its descriptors; its slot in that memory shows that it sleeps, and a thread that is started
+//! with the first sleep waits there for it.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;

@@ -1,4 +1,4 @@
-//! Terminal of the user, read for rank 0: ranks are not in the foreground of the terminal, and only those
+//! Terminal of the user, read for rank 0: ranks are not in the foreground process group of the terminal, and only that
 //! may read it.
 
 use std::fs::File;
@@ -21,7 +21,7 @@ pub struct Terminal {
 }
 
 impl Terminal {
-    /// Reads our standard input for whoever reads `to`.
+    /// Reads our standard input for the reader of `to`.
     ///
     /// # Errors
     /// If there are no descriptors left.
@@ -34,8 +34,8 @@ impl Terminal {
         })
     }
 
-    /// Adds what to wait for; answers when to look again at the latest. Who reads a terminal from the
-    /// background is stopped, so nothing is read then.
+    /// Adds the descriptor to wait for; returns when to look again at the latest. A process that reads a terminal from
+    /// the background is stopped, so nothing is read then.
     pub fn entry<'a>(&'a self, entries: &mut Vec<PollFd<'a>>) -> Option<Duration> {
         if !self.held.is_empty() {
             entries.push(PollFd::new(&self.to, Interest::Write));
@@ -49,7 +49,7 @@ impl Terminal {
         None
     }
 
-    /// Moves what is there. False at the end.
+    /// Moves available input. False at the end.
     pub fn pump(&mut self) -> bool {
         if self.held.is_empty() {
             let mut bytes = [0; 4096];

@@ -1,4 +1,4 @@
-//! Agent of a job: on its host it does what the supervisor does for a job on one host, and tells the head.
+//! Agent of a job: on its host it does what the supervisor does for a job on one host, and reports to the head.
 //!
 //! ```text
 //!   Waiting ── Start ──▶ Attending ── all ranks have ended, or End ──▶ Ended ── Over ──▶ leaves
@@ -46,14 +46,14 @@ const PIECE: usize = 256 << 10;
 /// Longest silence that means life.
 const SILENCE: Duration = Duration::from_secs(86_400);
 
-/// How an agent ends.
+/// Reason why an agent ends.
 #[derive(Debug)]
 pub enum AgentExit {
     /// The job is over, with this code.
     Over(u8),
     /// The head is gone.
     HeadLost(LinkError),
-    /// We were told to end, by this signal, or our guard is gone.
+    /// It was told to end, by this signal, or its guard is gone.
     Ended(Option<i32>),
 }
 
@@ -84,8 +84,8 @@ struct Agent {
     is_over: bool,
 }
 
-/// Attends to the ranks that the head assigns, until the job is over. `liveness` closes when our guard is
-/// gone; the program is that which the ranks run if not that of the head. Ranks that are `adopted` are there already.
+/// Serves the ranks that the head assigns, until the job is over. `liveness` closes when the guard is gone; `program` is
+/// the one that the ranks run if not that of the head. Ranks that are `adopted` exist already.
 ///
 /// # Errors
 /// If the kernel refuses what every job needs.

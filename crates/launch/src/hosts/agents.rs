@@ -1,5 +1,4 @@
-//! Agents of a job, as its head sees them: all [connections](connection), and the port through which more may
-//! come.
+//! Agents of a job, as its head sees them: all [connections](connection), and the port through which more may join.
 
 mod connection;
 mod reach;
@@ -21,14 +20,14 @@ use connection::Turn;
 /// Most that join beside those that bring ranks: whoever knows the token may come and go.
 const VISITORS: usize = 1000;
 
-/// What has happened.
+/// An event of the agents.
 #[derive(Debug)]
 pub enum Event {
-    /// An agent has proved the key and said who it is.
+    /// An agent has proved the key and introduced itself.
     Here { agent: usize },
-    /// It says something.
+    /// An agent has sent a message.
     Said { agent: usize, message: FromAgent },
-    /// It cannot be reached, or is gone; `None`: as it was expected to be.
+    /// An agent cannot be reached, or is gone; `None`: as was expected.
     Lost {
         agent: usize,
         reason: Option<String>,
@@ -79,7 +78,7 @@ impl Agents {
         })
     }
 
-    /// Listens for those who join with this token, as many as there are ranks at most.
+    /// Listens for agents that join with this token, at most as many as there are ranks.
     ///
     /// # Errors
     /// If that is no address of this host, or the port is taken.
@@ -100,7 +99,8 @@ impl Agents {
         Ok(())
     }
 
-    /// Listens at all addresses of this host for those who join with this token, so many at most. Answers where they find us.
+    /// Listens at all addresses of this host for agents that join with this token, at most this many. Returns the address
+    /// for them.
     ///
     /// # Errors
     /// If the kernel refuses, or this host has no network.
@@ -113,7 +113,7 @@ impl Agents {
         Ok(addresses)
     }
 
-    /// How many there are.
+    /// Number of agents.
     pub fn count(&self) -> usize {
         self.all.len()
     }
@@ -128,13 +128,13 @@ impl Agents {
         self.all[agent].note_end();
     }
 
-    /// Lets nobody in any more; answers how many were turned away.
+    /// Lets no further agent in; returns how many were turned away.
     pub fn close_listener(&mut self) -> u64 {
         let closed = self.listener.take();
         closed.map_or(0, |listener| listener.turned_away())
     }
 
-    /// Says something to an agent; one that is gone does not hear it.
+    /// Sends a message to an agent; lost if the agent is gone.
     pub fn say(&mut self, agent: usize, message: &ToAgent) {
         self.all[agent].say(message);
     }
@@ -146,20 +146,20 @@ impl Agents {
         }
     }
 
-    /// Hears no more of an agent that has said what members do not say.
+    /// Reads no more from an agent that has sent something invalid.
     pub fn cut_off(&mut self, agent: usize) {
         self.all[agent].cut_off();
     }
 
-    /// Tells all to end what they have.
+    /// Tells all to end their ranks.
     pub fn end(&mut self) {
         for agent in &mut self.all {
             agent.end();
         }
     }
 
-    /// What to wait for. If `listening` is false, what agents say is left for later: our own output is
-    /// held up.
+    /// The descriptors to wait for. If `listening` is false, messages of agents are left for later: our own output is
+    /// blocked.
     pub fn entries(&self, listening: bool) -> Vec<(Token, PollFd<'_>)> {
         let mut found = Vec::new();
         if let Some(listener) = &self.listener {
@@ -218,12 +218,12 @@ impl Agents {
         }
     }
 
-    /// Those that are still there and have not said that all their ranks have ended.
+    /// The agents that are still connected and have not reported the end of all their ranks.
     pub fn left(&self) -> impl Iterator<Item = &AgentConnection> {
         self.all.iter().filter(|agent| agent.is_left())
     }
 
-    /// Sends what is left to say, and parts from all; each takes at most the limit.
+    /// Sends what is left to send, and closes all connections; each takes at most the limit.
     pub fn part(&mut self, last: &ToAgent, limit: Duration) {
         for agent in &mut self.all {
             agent.part(last, limit);

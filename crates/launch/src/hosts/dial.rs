@@ -1,5 +1,5 @@
-//! Dial: how whoever listens on another host is reached. All its addresses are tried at once; the first that answers, and whose host
-//! proves the key, is the way.
+//! Dial: connecting to a listener on another host. All its addresses are tried at once; the first that answers, and whose
+//! host proves the key, is used.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;

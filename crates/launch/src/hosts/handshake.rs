@@ -96,7 +96,7 @@ impl LinkHandshake {
         }
     }
 
-    /// Whether the other side, which speaks first, has said what only a member says, or has repeated it.
+    /// Whether the other side, which speaks first, has sent a message that only a member can send, or a repetition of it.
     pub fn is_answered(&self) -> bool {
         self.handshake.is_answered()
     }

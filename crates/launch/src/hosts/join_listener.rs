@@ -1,7 +1,7 @@
-//! Join listener: the port through which `weft join` comes in.
+//! Join listener: the port to which `weft join` connects.
 //!
-//! Who connects is a candidate until it has proved the token: each has a short time for it, none delays another,
-//! and of too many [`EvictionPolicy`] says who goes. When no descriptor is left, nobody is let in for a while.
+//! A connection is a candidate until it has proved the token: each has a short time for it, none delays another, and if
+//! there are too many, [`EvictionPolicy`] says which is closed. When no descriptor is left, accepting pauses for a while.
 
 use std::io;
 use std::net::{IpAddr, TcpListener, ToSocketAddrs};
@@ -97,12 +97,12 @@ impl JoinListener {
         })
     }
 
-    /// Turns away from now on who calls from this host, before he has said anything.
+    /// From now on turns away callers from this host, before they have sent anything.
     pub fn refuse_this_host(&mut self) {
         self.refuses_this_host = true;
     }
 
-    /// Where it listens, with the port that was chosen.
+    /// Its address, with the port that was chosen.
     pub fn address(&self) -> String {
         let address = self.listener.local_addr();
         address.map_or_else(|_| "?".into(), |address| address.to_string())
@@ -118,7 +118,7 @@ impl JoinListener {
         self.turned_away += 1;
     }
 
-    /// What to wait for: first the port, then the candidates.
+    /// The descriptors to wait for: first the port, then the candidates.
     pub fn entries(&self) -> impl Iterator<Item = PollFd<'_>> {
         // Who waits keeps it readable, also while nobody can be let in.
         let interest = match self.rests_until {
@@ -133,7 +133,7 @@ impl JoinListener {
         )
     }
 
-    /// When the patience with somebody ends, or a rest.
+    /// When the time of a candidate, or a pause, ends.
     pub fn next_look(&self) -> Option<Instant> {
         let candidates = self
             .candidates
@@ -142,8 +142,8 @@ impl JoinListener {
         candidates.chain(self.rests_until).min()
     }
 
-    /// Goes on with those who are ready (as [`entries`](Self::entries) counts them), and answers those
-    /// who have proved the token.
+    /// Continues with those that are ready (in the order of [`entries`](Self::entries)), and returns those that have
+    /// proved the token.
     pub fn proceed(&mut self, ready: &[bool], now: Instant, silence: Duration) -> Vec<Link> {
         for (index, candidate) in std::mem::take(&mut self.candidates).into_iter().enumerate() {
             if ready.get(index + 1) == Some(&true) {

@@ -4,8 +4,8 @@
 //!   u32 big endian   message          inside of sealed records (weft-secure)
 //! ```
 //!
-//! Both sides say something at least every fifth of the agreed time; who says nothing for all of it is
-//! taken for dead. While one side does not read, because its own output is held up, it does not judge.
+//! Both sides send something at least every fifth of the agreed time; a side that is silent for all of it counts as dead.
+//! While one side does not read, because its own output is blocked, it does not judge.
 
 use std::fmt;
 use std::fs::File;
@@ -33,9 +33,9 @@ pub enum LinkError {
     Closed,
     /// It has not proved the key in time.
     Late,
-    /// It has said nothing for so long.
+    /// It has been silent for this long.
     Silent(Duration),
-    /// What came is not what members of the job say.
+    /// It sent something that no member of the job sends.
     Broken(String),
     /// The system refuses.
     System(io::Error),
@@ -68,8 +68,7 @@ impl From<io::Error> for LinkError {
     }
 }
 
-/// What a connection runs over, without waiting: two streams, or one that goes both ways and takes one
-/// descriptor.
+/// The transport of a connection, without waiting: two streams, or one in both directions on one descriptor.
 #[derive(Debug)]
 pub struct Streams {
     input: File,
@@ -176,7 +175,7 @@ impl Link {
         self.longest = longest;
     }
 
-    /// How long silence means life from now on.
+    /// Sets the silence after which the other side counts as dead.
     pub fn set_silence(&mut self, silence: Duration) {
         self.silence = silence;
     }
@@ -220,8 +219,7 @@ impl Link {
         result
     }
 
-    /// Reads what is there, a bounded part of it at a time. Messages are then taken by
-    /// [`next`](Self::next).
+    /// Reads what has arrived, a bounded part of it at a time. Messages are then taken by [`next`](Self::next).
     ///
     /// # Errors
     /// If the other side has closed, or what it sent was changed on the way.
@@ -289,12 +287,12 @@ impl Link {
         (self.said + self.silence / 5).min(self.heard + self.silence)
     }
 
-    /// Starts the clock anew: nobody was listening.
+    /// Restarts the clock: nothing was read meanwhile.
     pub fn excuse(&mut self) {
         self.heard = Instant::now();
     }
 
-    /// Fails if nothing was heard for too long.
+    /// Fails if nothing was received for too long.
     ///
     /// # Errors
     /// [`LinkError::Silent`].
@@ -305,7 +303,7 @@ impl Link {
         Ok(())
     }
 
-    /// Has the kernel close a socket whose other host has not answered it for so long, whatever the processes do.
+    /// Has the kernel close a socket whose other host has not answered it for this long, whatever the processes do.
     pub fn notice_silence_of_host(&self, silence: Duration) {
         const PROBES: u32 = 5;
         let socket = &self.streams.input;

@@ -1,8 +1,7 @@
 //! Messages between the head of a job and its agents, once both have proved the key.
 //!
-//! One message is one value in the format of `postcard`. The other side knows the key, but may be broken
-//! or of another release: lengths are bounded by the link; what an agent may say and when, by
-//! [`protocol`](super::protocol).
+//! One message is one value in the format of `postcard`. The other side knows the key, but may be broken or of another
+//! release: the link bounds lengths; [`protocol`](super::protocol) checks what an agent may say and when.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -37,23 +36,23 @@ pub enum ToAgent {
     },
     /// All ranks of the job have come to the fence; all that was put before it was said.
     Fenced,
-    /// What rank 0 reads; no bytes: the end.
+    /// Input for rank 0; no bytes: the end.
     Input {
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// Nobody listens any more to what a rank writes there.
+    /// The reader of a rank's output there is gone.
     CloseOutput {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// Standard error, not standard output.
         error: bool,
     },
-    /// What the job answers to what a rank has asked.
+    /// The answer of the job to a request of a rank.
     Answer {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// What.
+        /// The answer.
         answer: JobAnswer,
     },
     /// Say how much room there is for processes that are started later.
@@ -65,21 +64,21 @@ pub enum ToAgent {
         /// All of a world.
         addresses: Vec<Address>,
     },
-    /// Tell the ranks there that a process there has ended that was started later.
+    /// Tell the ranks there that a process there which was started later has ended.
     AnnounceEnd {
-        /// Which.
+        /// Its rank.
         rank: u32,
         /// It had left the job, so that its end is no loss.
         in_order: bool,
     },
-    /// Tell the ranks there that a rank of this world, on whatever host, will not meet the others in `MPI_Finalize`.
+    /// Tell the ranks there that a rank of this world, on any host, will not meet the others in `MPI_Finalize`.
     AnnounceAbsence {
         /// The number of the world; 0: that of the ranks that the job started with.
         world: u32,
     },
     /// End these processes, which the others do not need.
     EndRanks {
-        /// Which.
+        /// The ranks.
         ranks: Vec<u32>,
     },
     /// Ask the ranks there what they wait for.
@@ -91,7 +90,7 @@ pub enum ToAgent {
     },
     /// Say what your clock says.
     AskClock {
-        /// What ours said.
+        /// The head's clock.
         asked: u64,
     },
     /// Hand this signal on.
@@ -117,7 +116,7 @@ pub enum FromAgent {
     Hello(Hello),
     /// A rank runs, as this process of its host.
     Started {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// Its number there.
         process: u32,
@@ -126,42 +125,42 @@ pub enum FromAgent {
     },
     /// A rank could not be started.
     NotStarted {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// Why.
         reason: String,
     },
-    /// What a rank has written; no bytes: it has closed this output.
+    /// Output of a rank; no bytes: it has closed this output.
     Output {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// Standard error, not standard output.
         error: bool,
         /// The bytes.
         bytes: Vec<u8>,
     },
-    /// A rank has said this to its launcher.
+    /// A notice of a rank to its launcher.
     Told {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// What.
+        /// The notice.
         told: Told,
     },
     /// A rank has ended, with this wait status.
     Exited {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// As the kernel gives it.
         status: i32,
     },
     /// The agent was told to end, by this signal, and ends its ranks.
     Leaving {
-        /// Which.
+        /// The signal.
         signal: i32,
     },
-    /// Rank 0 has taken so many bytes of what the head has sent for it.
+    /// Rank 0 has taken this many bytes of the input that the head has sent for it.
     InputTaken {
-        /// How many.
+        /// The number of bytes.
         bytes: u64,
     },
     /// Values that ranks of this host have put since the last fence: some of them.
@@ -171,12 +170,12 @@ pub enum FromAgent {
     },
     /// A rank asks something of the job.
     Asked {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// What.
+        /// The request.
         request: JobRequest,
     },
-    /// How much room there is, as was asked.
+    /// Number of free process slots, as requested.
     Room(Room),
     /// Processes were started later, or could not be.
     StartedLater {
@@ -185,30 +184,30 @@ pub enum FromAgent {
         /// Why not all were.
         reason: Option<String>,
     },
-    /// It is recorded where processes are.
+    /// The addresses of processes are recorded.
     AddressesRecorded,
     /// Whether all ranks there sleep, if the head wants to know: with a number that changes when one is woken.
     Rest {
         /// Nothing: one is awake.
         shown: Option<u64>,
     },
-    /// What the threads of a rank wait for: the answer to an inquiry, whose number it names.
+    /// What the threads of a rank wait for: the answer to an inquiry, whose number it contains.
     Waits {
-        /// Whose.
+        /// The rank.
         rank: u32,
-        /// What.
+        /// The waits.
         waits: Box<RankWaits>,
     },
-    /// What the clock here says, in nanoseconds, as was asked.
+    /// The clock of this host, in nanoseconds, as requested.
     Clock {
-        /// What the other one said.
+        /// The head's clock, as it was sent.
         asked: u64,
-        /// What this one says.
+        /// This host's clock.
         now: u64,
     },
     /// A part of what a rank has recorded of where its time goes.
     Profile {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The part.
         piece: Vec<u8>,
@@ -231,7 +230,7 @@ pub enum FromAgent {
 pub struct Room {
     /// Process slots that can be taken now, ascending.
     pub free: Vec<u32>,
-    /// How many more soon: their process has ended, or is about to.
+    /// How many more will be free soon: their process has ended, or is about to.
     pub soon: u32,
     /// A process that has not called MPI since such an end.
     pub behind: Option<u32>,
@@ -240,11 +239,11 @@ pub struct Room {
 /// Processes that a host is to start later.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LaterProcesses {
-    /// How many their world has, on all hosts.
+    /// Size of their world, on all hosts.
     pub size: u32,
-    /// Those of this host, by their rank.
+    /// The processes of this host, by their rank.
     pub processes: Vec<LaterProcess>,
-    /// What they run, by the number of the program.
+    /// Their programs, by number.
     pub programs: Vec<SpawnProgram>,
     /// The number of the program of the job whose environment they have.
     pub parent: u32,
@@ -259,29 +258,29 @@ pub struct LaterProcess {
     pub slot: u32,
     /// Its rank in its world.
     pub rank: u32,
-    /// Which program it runs.
+    /// Number of its program.
     pub appnum: u32,
 }
 
-/// Where a process is that was started from within a program.
+/// The address of a process that was started from within a program.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Address {
     /// Its number in the job.
     pub number: u32,
     /// The number of its world: which of the processes that have this number one after the other it is.
     pub incarnation: u32,
-    /// Where it can be reached.
+    /// The address.
     pub address: String,
 }
 
-/// Who an agent is.
+/// An agent's introduction.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hello {
     /// [`RELEASE`].
     pub release: u32,
     /// The name of its host, for people.
     pub host: String,
-    /// How many ranks it brings in; 0: as many as the head wants.
+    /// Number of ranks it brings; 0: as many as the head wants.
     pub ranks: u32,
     /// It has a program of its own.
     pub program: bool,
@@ -289,14 +288,14 @@ pub struct Hello {
     pub adopted: Vec<u32>,
 }
 
-/// What an agent is to do.
+/// The task of an agent.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Assignment {
     /// The key by which ranks prove to each other that they belong to the job.
     pub key: [u8; 32],
     /// The host of each rank of the job, as `HostMap` writes it.
     pub hosts: String,
-    /// How many ranks the job has.
+    /// Number of ranks of the job.
     pub size: u32,
     /// The ranks of this host, ascending, and which program each runs.
     pub ranks: Vec<(u32, u32)>,
@@ -306,11 +305,11 @@ pub struct Assignment {
     pub silence: u64,
     /// Rank 0 is here and reads what the head sends.
     pub input: bool,
-    /// How many processes may be there beside the ranks, started later.
+    /// Number of processes that may exist beside the ranks, started later.
     pub room: u32,
     /// Their numbers in the job begin with this one.
     pub first_later: u32,
-    /// How many processes the job may have.
+    /// Number of processes that the job may have.
     pub capacity: u32,
     /// Say when all ranks there sleep.
     pub watched: bool,

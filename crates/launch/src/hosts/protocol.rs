@@ -1,16 +1,16 @@
-//! Protocol between head and agent: what an agent may say to the head, and when.
+//! Protocol between head and agent: which messages an agent may send to the head, and when.
 //!
 //! ```text
 //!   new ── Hello ──▶ greeted ── the head says Start ──▶ assigned ── Ended ──▶ over
 //! ```
 //!
-//! Whoever knows the key may be an agent, and may be broken or hostile. It can end the job, as each of its
-//! members can; it cannot speak for ranks of others, open a fence that others have not come to, or have the
-//! head keep more than a member may. Everything that it says is checked here, against what the head has said
-//! to it; what does not fit is an error, and the agent is cut off with all of its ranks.
+//! Any process that knows the key may be an agent, and may be broken or hostile. It can end the job, as each of its
+//! members can; it cannot speak for ranks of others, open a fence that others have not come to, or make the head keep
+//! more than a member may. Each of its messages is checked here, against what the head has sent it; a message that does
+//! not fit is an error, and the agent is cut off with all of its ranks.
 //!
-//! What a rank tells about itself ([`Told`]) may come in any order: it comes from the rank, and is judged as
-//! if that were on the host of the head.
+//! A rank's messages about itself ([`Told`]) may come in any order: they come from the rank, and are judged as if it were
+//! on the host of the head.
 
 use crate::control;
 use crate::exchange::PublishedValue;
@@ -27,7 +27,7 @@ const LONGEST_PROFILE: usize = 64 << 20;
 /// Most ranks that one may offer.
 const RANKS: u32 = 9_999;
 
-/// How far one agent is, as its head sees it.
+/// State of one agent, for its head.
 #[derive(Debug)]
 pub struct Protocol {
     phase: Phase,
@@ -97,7 +97,7 @@ impl Rank {
 type Wrong = String;
 
 impl Protocol {
-    /// Of an agent that has proved the key and said nothing.
+    /// For an agent that has proved the key and sent nothing.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -133,10 +133,10 @@ impl Protocol {
         }
     }
 
-    /// Takes what it says.
+    /// Takes a message of the agent.
     ///
     /// # Errors
-    /// A sentence, if it may not say that, or not now. Nothing of the message may be believed then.
+    /// A sentence, if the message is not allowed, or not now. Nothing in the message may be trusted then.
     pub fn heard(&mut self, message: &FromAgent) -> Result<(), Wrong> {
         match (message, &mut self.phase) {
             (FromAgent::Hello(hello), Phase::New) => {

@@ -1,4 +1,4 @@
-//! Client: the side of who looks at the jobs of a host.
+//! Client: the side of the command that inspects the jobs of a host.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -32,7 +32,7 @@ pub struct JobSocket {
     pub supervisor: u32,
 }
 
-/// A launcher of the same user whose job cannot be asked.
+/// A launcher of the same user whose job cannot be inspected.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Unseen {
     /// Its supervisor.

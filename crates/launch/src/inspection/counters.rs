@@ -1,8 +1,8 @@
-//! Counters of a rank, read out of its memory while it runs.
+//! Counters of a rank, read from its memory while it runs.
 //!
-//! A rank tells its launcher once where those of each of its engines stand. From then on it does nothing for who looks, whatever it is doing:
-//! the launcher, of which it descends, copies the words out of its memory. Where a kernel or a container refuses
-//! that, there are no counters to be seen, and nothing else changes.
+//! A rank tells its launcher once where the counters of each of its engines are. From then on inspection costs it
+//! nothing, whatever it is doing: the launcher, from which it descends, copies the words from its memory. If the kernel
+//! or a container refuses that, no counters are shown, and nothing else changes.
 
 use serde::{Deserialize, Serialize};
 use weft_mpi::counters::Shown;
@@ -15,7 +15,8 @@ const SPAN: u64 = 4096;
 /// Bytes of a counter.
 const WORD: usize = size_of::<u64>();
 
-/// Where the counters of an engine of a rank stand. *Invariant:* at least one and at most [`MOST`], within [`SPAN`] bytes.
+/// Addresses of the counters of an engine of a rank. *Invariant:* at least one and at most [`MOST`], within [`SPAN`]
+/// bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "(u32, Vec<(u8, u64)>)", into = "(u32, Vec<(u8, u64)>)")]
 pub struct CounterPlaces {
@@ -23,11 +24,11 @@ pub struct CounterPlaces {
     places: Vec<(u8, u64)>,
 }
 
-/// What was counted.
+/// The values of the counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CounterValues {
-    /// Messages sent, by whatever protocol.
+    /// Messages sent, by any protocol.
     pub messages_sent: u64,
     /// Their bytes.
     pub bytes_sent: u64,
@@ -111,7 +112,7 @@ impl CounterPlaces {
         Self::try_from((process, places.collect())).expect("the counters of one value")
     }
 
-    /// The process of the rank: the one that has initialised MPI, whoever started it.
+    /// The process of the rank: the one that has initialised MPI.
     #[must_use]
     pub fn process(&self) -> u32 {
         self.process
@@ -125,7 +126,7 @@ impl CounterPlaces {
         format!("{}{}", self.process, places.collect::<String>())
     }
 
-    /// What [`encode`](Self::encode) has written; `None` if it is something else.
+    /// Reads the text of [`encode`](Self::encode); `None` if it is something else.
     #[must_use]
     pub fn decode(text: &str) -> Option<Self> {
         let mut words = text.split(' ');

@@ -14,11 +14,11 @@ const MOST_THREADS: usize = 256;
 pub struct ProcessState {
     /// Its threads.
     pub threads: u32,
-    /// Those of them that run, could run, or wait for a disk.
+    /// Number of threads that run, are runnable, or wait for a disk.
     pub running: u32,
     /// It is stopped, by a signal or a debugger.
     pub stopped: bool,
-    /// Where in the kernel its first thread sleeps, if it does and the kernel says it.
+    /// The kernel function in which its first thread sleeps, if it does and the kernel reveals it.
     pub sleeps_in: Option<String>,
     /// Nanoseconds of a core that all its threads have used so far.
     pub core_time: u64,
@@ -27,7 +27,7 @@ pub struct ProcessState {
 }
 
 impl ProcessState {
-    /// Looks; `None` if there is no such process, or `/proc` does not show it.
+    /// Reads it; `None` if there is no such process, or `/proc` does not show it.
     #[must_use]
     pub fn look(process: u32) -> Option<Self> {
         let folder = format!("/proc/{process}");

@@ -1,8 +1,9 @@
-//! Protocol between who looks at a running job and its supervisor: one question, one answer, each a line of JSON.
+//! Protocol between an inspecting command and the supervisor of a running job: one question, one answer, each a line of
+//! JSON.
 //!
-//! Fields that are not known are passed over, and those that are missing have a default: command and job may be of
-//! different releases. Both sides read what a process of their own user has written, which may be broken all the
-//! same: lengths are bounded, and what is not understood is refused.
+//! Unknown fields are ignored, and missing ones have a default: command and job may be of different releases. Both sides
+//! read data of a process of their own user, which may be broken all the same: lengths are bounded, and what is not
+//! understood is refused.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -15,11 +16,11 @@ pub const LONGEST_QUESTION: usize = 1 << 10;
 /// Longest answer in bytes: some kilobytes for each of as many ranks as there may be.
 pub const LONGEST_ANSWER: usize = 64 << 20;
 
-/// How much is to be said.
+/// Extent of the answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Question {
-    /// What job it is, and how far its ranks are. No rank is disturbed.
+    /// The job, and the state of its ranks. No rank is disturbed.
     Job,
     /// … and what each process does and has counted. No rank is disturbed.
     Counters,
@@ -30,11 +31,11 @@ pub enum Question {
 /// A question, as it goes over the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Asked {
-    /// What.
+    /// The question.
     pub ask: Question,
 }
 
-/// What is answered.
+/// The answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
@@ -62,11 +63,11 @@ pub struct JobReport {
     pub seconds: f64,
     /// Its ranks that run, or are to be started; later processes behind the first ones.
     pub ranks: Vec<RankReport>,
-    /// How many have ended.
+    /// Number of ranks that have ended.
     pub ended: u32,
 }
 
-/// How far a rank is.
+/// State of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
@@ -75,7 +76,7 @@ pub enum Phase {
     Awaited,
     /// It has not initialised MPI.
     Before,
-    /// It has.
+    /// It has initialised MPI.
     Within,
     /// It has finalised MPI.
     After,
@@ -94,32 +95,32 @@ pub struct RankReport {
     /// Its host, if that is not the one that answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
-    /// How far it is.
+    /// Its state.
     pub phase: Phase,
-    /// What its process does.
+    /// The state of its process.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state: Option<ProcessState>,
-    /// What it has counted.
+    /// Its counters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<CounterValues>,
-    /// How much of a core it has used while the others were asked.
+    /// Share of a core that it used while the others were asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_share: Option<f64>,
-    /// What each of its threads that are in MPI waits for; `None` if it was not asked, or does not answer.
+    /// The wait of each of its threads that are in MPI; `None` if it was not asked, or does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Vec<Wait>>,
-    /// Messages that came to it and that nobody has received, if it was asked and there are any.
+    /// Messages that arrived at it and were not received, if it was asked and there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unreceived: Option<String>,
 }
 
-/// What a thread waits for in MPI.
+/// The wait of a thread in MPI.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Wait {
     /// The call, with its peer, tag and communicator, for people.
     pub what: String,
-    /// Where in the program it stands, if that is known.
+    /// Place in the program, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
     /// For how many seconds, if that is known.
@@ -136,7 +137,7 @@ pub fn encode(value: &impl Serialize) -> Vec<u8> {
     line
 }
 
-/// What a line says; `None` if nothing that is understood.
+/// Decodes a line; `None` if it is not understood.
 #[must_use]
 pub fn decode<T: DeserializeOwned>(line: &[u8]) -> Option<T> {
     serde_json::from_slice(line).ok()

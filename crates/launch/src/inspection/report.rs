@@ -3,7 +3,7 @@
 use super::process::ProcessState;
 use super::protocol::{JobReport, Phase, RankReport, Wait};
 
-/// What a rank does.
+/// Activity of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Activity {
     /// It is on another host, or cannot be seen.
@@ -14,7 +14,7 @@ pub enum Activity {
     Stopped,
     /// It waits in MPI, and sleeps.
     Asleep,
-    /// It waits in MPI, and looks again and again.
+    /// It waits in MPI, and polls.
     Spinning,
     /// It runs, and is not in MPI or makes no progress there.
     Computing,
@@ -85,7 +85,7 @@ pub fn printable(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// What a thread waits for, in one line.
+/// The wait of a thread, in one line.
 #[must_use]
 pub fn wait(wait: &Wait) -> String {
     let mut text = printable(&wait.what);

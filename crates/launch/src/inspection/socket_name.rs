@@ -1,4 +1,4 @@
-//! Names of the sockets of running jobs: abstract ones, which stand in no file system.
+//! Names of the sockets of running jobs: abstract ones, which are in no file system.
 //!
 //! ```text
 //!   @weft-job-USER-LAUNCHER-TRY        TRY counts up if the name is taken: by a process of another PID namespace

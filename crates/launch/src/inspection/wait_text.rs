@@ -1,4 +1,4 @@
-//! Texts for people of what a rank says that its threads wait for.
+//! Wait text: a rank's answer about what its threads wait for, as text for the user.
 
 use std::collections::BTreeMap;
 
@@ -13,14 +13,14 @@ const SHOWN: usize = 4;
 
 /// Names of ranks and communicators, for the text.
 pub struct Names<'a> {
-    /// Of processes by their number in the job.
+    /// Names of processes, by their number in the job.
     pub ranks: &'a BTreeMap<u32, String>,
     /// As the rank has said them.
     communicators: &'a [CommunicatorName],
 }
 
 impl<'a> Names<'a> {
-    /// Those that occur in what a rank says.
+    /// For those that occur in a rank's answer.
     #[must_use]
     pub fn new(ranks: &'a BTreeMap<u32, String>, waits: &'a RankWaits) -> Self {
         Self {
@@ -64,7 +64,7 @@ fn bounded(text: &str) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// What each thread of a rank waits for.
+/// The waits of each thread of a rank.
 #[must_use]
 pub fn waits(ranks: &BTreeMap<u32, String>, said: &RankWaits) -> Vec<Wait> {
     let names = Names::new(ranks, said);
@@ -185,7 +185,7 @@ fn list(names: &Names<'_>, numbers: &[u32], context: u32) -> Option<String> {
     (!shown.is_empty()).then(|| shown.join(", ") + &more)
 }
 
-/// Messages that came to a rank and that nobody has received, if there are any.
+/// Messages that arrived at a rank and were not received, if there are any.
 #[must_use]
 pub fn unreceived(ranks: &BTreeMap<u32, String>, said: &RankWaits) -> Option<String> {
     let names = Names::new(ranks, said);

@@ -1,4 +1,4 @@
-//! Deadlock watch: finds out that no rank of a job can ever go on, and proves it.
+//! Deadlock watch: detects that no rank of a job can ever go on, and proves it.
 //!
 //! ```text
 //!   Resting ── all show themselves asleep, twice alike ──▶ Asked(First) ── all can only wait for each other
@@ -10,19 +10,18 @@
 //!                                                          Asked(Full) ──▶ Standstill, for the report
 //! ```
 //!
-//! Why two alike answers of all are a proof, and what is counted where they talk over a network, stands in
-//! [`weft_mpi::waits`].
+//! [`weft_mpi::waits`] says why two equal answers of all ranks are a proof, and what is counted if they communicate over
+//! a network.
 //!
-//! Who looks is `mpiexec`, or one of the ranks where another launcher has started them
+//! The watch runs in `mpiexec`, or in one of the ranks if another launcher has started them
 //! ([`deadlock_search`](crate::bootstrap)).
 //!
-//! Ranks that have finalised MPI cannot send any more, and are not asked. One that has not initialised it may still come: then
-//! nobody is accused.
+//! Ranks that have finalised MPI cannot send any more, and are not asked. A rank that has not initialised it may still
+//! come: then no deadlock is reported.
 //!
 //! # Cost
-//! The watch looks a few times a second at what the memory of the job shows, on other hosts by their agents, and asks only
-//! when all sleep. If they need not be woken for long, it asks
-//! ever more rarely, until something has moved.
+//! The watch checks the memory of the job a few times a second, on other hosts by their agents, and asks only when all
+//! ranks sleep. If the job rests for long, it asks ever more rarely, until something has moved.
 
 mod graph;
 mod report;

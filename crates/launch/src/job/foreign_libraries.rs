@@ -1,9 +1,10 @@
-//! Foreign libraries of MPI that ranks have loaded and that do not learn of the job: said once, by name.
+//! Foreign MPI libraries that ranks have loaded and that do not learn of the job: reported once, by name.
 //!
-//! A program that names such a library is refused before it starts ([`linkage`]), one over MPICH's asks by PMI and is served.
-//! What is left are programs, scripts mostly, that load Open MPI's library themselves: each is a job of one rank then, and
-//! ends well. Nothing but the processes' memory maps shows that; they are looked at while a rank that might load one has not begun
-//! with MPI: whenever the launcher wakes up, for what a rank writes for example, and a few times by itself, ever more seldom.
+//! A program that names such a library is refused before it starts ([`linkage`]); one over MPICH's library asks by PMI
+//! and is served. The rest are programs, mostly scripts, that load Open MPI's library themselves: each is then a job of
+//! one rank, and ends well. Only the processes' memory maps show that; they are checked while a rank that might load one
+//! has not initialised MPI: whenever the launcher wakes up, for example for a rank's output, and a few times by itself,
+//! ever more rarely.
 
 use std::time::{Duration, Instant};
 

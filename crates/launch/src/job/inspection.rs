@@ -5,9 +5,8 @@
 //!                └ another user: closed        └ Patience              └ PATIENCE
 //! ```
 //!
-//! Nothing here waits, and nobody who asks can hold up the job: there are at most so many at a time, each with a bound
-//! on what it may say and a limit of time. What is known of the ranks comes from the [`Event`]s that the supervisor
-//! handles anyway.
+//! Nothing here waits, and no caller can delay the job: their number is limited, and each has a bound on its question and
+//! a time limit. What is known of the ranks comes from the [`Event`]s that the supervisor handles anyway.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Read, Write};

@@ -6,16 +6,15 @@
 //!   rank 1 ── …               ─┘
 //! ```
 //!
-//! A stream keeps what does not end with a line yet. Complete lines are passed on together. What is left
-//! is passed on as well, as the *open line* of ours, once the whole job has been quiet for
-//! [`QUIET`]: that is a prompt. While a line is open, the others wait, at most [`PATIENCE`]; then the
-//! line is broken, so that two ranks never share one.
+//! A stream keeps an incomplete line. Complete lines are passed on together. The rest is passed on as well, as the *open
+//! line* of the launcher's stream, once the whole job has been quiet for [`QUIET`]: that is a prompt. While a line is
+//! open, the others wait, at most [`PATIENCE`]; then the line is broken, so that two ranks never share one.
 //!
-//! Output may go to files instead, and standard error to standard output ([`OutputRequest`]): a stream has a target, one of
-//! ours or a file.
+//! Output may go to files instead, and standard error to standard output ([`OutputRequest`]): a stream has a target, a
+//! stream of the launcher or a file.
 //!
-//! Standard error waits for [`GATHER`] after each piece, so that a traceback that comes line by line
-//! stays in one block while several ranks write one.
+//! Standard error waits for [`GATHER`] after each piece, so that a traceback that comes line by line stays in one block
+//! even if several ranks write one.
 
 use std::collections::HashMap;
 use std::fs::{self, File};

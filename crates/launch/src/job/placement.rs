@@ -1,7 +1,8 @@
-//! Placement: on which hosts processes run that are started from within a program.
+//! Placement: the hosts on which processes run that are started from within a program.
 //!
-//! The processes of a request are distributed evenly over the hosts that they may run on; where that leaves a choice, those
-//! come first that have fewer already. Those of one program that share a host are neighbours. Programs that may run on few hosts choose first.
+//! The processes of a request are distributed evenly over the hosts that they may run on; if that leaves a choice, hosts
+//! with fewer processes come first. Processes of one program that share a host are neighbours. Programs that may run on
+//! few hosts choose first.
 
 use crate::job_request::SpawnProgram;
 

@@ -1,4 +1,4 @@
-//! Remote hosts of a job: agents start the ranks there, and tell what happens to them.
+//! Remote hosts of a job: agents start the ranks there, and report what happens to them.
 
 mod distribution;
 mod gathering;

@@ -1,4 +1,4 @@
-//! Spawning: processes that are started from within a program, on this host, and what else ranks ask of their job.
+//! Spawning: processes that are started from within a program, on this host, and other requests of ranks to their job.
 //!
 //! ```text
 //!   a rank asks ─► programs found? ─► places free? ─► cleared ─► started ─► answered

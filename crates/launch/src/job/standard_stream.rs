@@ -1,9 +1,8 @@
-//! Standard stream of the launcher that output goes to: standard output, standard error, or both if they
-//! are the same.
+//! Standard stream of the launcher that output goes to: standard output, standard error, or both if they are the same.
 //!
-//! Writing never waits: a reader that is slow must not keep us from noticing that a rank has died. The
-//! descriptor is shared with whoever started us, so its mode is left alone; instead one asks whether
-//! there is room and then writes no more than what surely fits.
+//! Writing never waits: a slow reader must not keep the launcher from noticing that a rank has died. The descriptor is
+//! shared with the process that started the launcher, so its mode is not changed; instead the launcher asks whether there
+//! is room and then writes no more than what surely fits.
 
 use std::fs::File;
 use std::io::{self, Write};

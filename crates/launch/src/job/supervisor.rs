@@ -1,5 +1,5 @@
-//! Supervisor of a job: the process that has its ranks started, reads their output, notices failures and
-//! ends them all. It decides: what happens comes to it from the [hosts of the ranks](super::rank_hosts).
+//! Supervisor of a job: the process that has its ranks started, reads their output, notices failures and ends them all.
+//! It decides: events come to it from the [hosts of the ranks](super::rank_hosts).
 
 use std::collections::VecDeque;
 use std::fs::File;

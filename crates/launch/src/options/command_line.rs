@@ -1,4 +1,4 @@
-//! Command line: what was asked for, with a default for what was not. [`Table::read`](super::Table::read) makes it.
+//! Command line: the requests, with a default for each one that is missing. [`Table::read`](super::Table::read) makes it.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::binding::BindingRequest;
 use crate::mapping::Allocation;
 use crate::profile::ProfileRequest;
 
-/// Which variables a program inherits.
+/// Variables that a program inherits.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Inherit {
     /// All of the launcher's.
@@ -20,17 +20,17 @@ pub enum Inherit {
     Only(Vec<OsString>),
 }
 
-/// Who reads the launcher's standard input.
+/// The reader of the launcher's standard input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Input {
     /// Rank 0.
     #[default]
     First,
-    /// Nobody.
+    /// No rank.
     Nobody,
 }
 
-/// What the death of a process means to its job.
+/// Effect of the death of a process on its job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnDeath {
     /// The job ends.
@@ -42,7 +42,7 @@ pub enum OnDeath {
     Restart,
 }
 
-/// What becomes of a job none of whose ranks can ever go on.
+/// Reaction to a job in which no rank can ever go on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnDeadlock {
     /// It is reported, and the job ends.
@@ -50,20 +50,20 @@ pub enum OnDeadlock {
     End,
     /// It is reported, and the processes are stopped and left there, for a debugger.
     Stop,
-    /// Nobody finds out.
+    /// Deadlocks are not searched for.
     Ignore,
 }
 
 /// One program of the command line, between two `:`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ProgramLine {
-    /// How many ranks; `None` if it was not said.
+    /// Number of ranks; `None` if not given.
     pub ranks: Option<u32>,
-    /// Where it runs; `None` for here.
+    /// The folder in which it runs; `None` for the current one.
     pub folder: Option<PathBuf>,
-    /// Folders in which it is looked for before those of the search path.
+    /// Folders in which it is looked up before those of the search path.
     pub search: Option<OsString>,
-    /// What it inherits.
+    /// The variables that it inherits.
     pub inherit: Inherit,
     /// Variables set for it, in order.
     pub variables: Vec<(OsString, OsString)>,
@@ -71,32 +71,32 @@ pub struct ProgramLine {
     pub words: Vec<OsString>,
 }
 
-/// What was asked for.
+/// The requests of a command line.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CommandLine {
     /// The programs.
     pub programs: Vec<ProgramLine>,
     /// Whether lines of output begin with the rank.
     pub tags: bool,
-    /// Where the output of ranks goes.
+    /// Output of the ranks.
     pub output: OutputRequest,
     /// After which time the job is ended.
     pub timeout: Option<Duration>,
-    /// What the death of a process means.
+    /// Effect of the death of a process.
     pub on_death: OnDeath,
-    /// What becomes of a job that is in a deadlock.
+    /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
-    /// How many processes may run, those included that are started from within programs; `None` if it was not said.
+    /// Most processes that may run, including those that are started from within programs; `None` if not given.
     pub universe: Option<u32>,
-    /// Who reads standard input.
+    /// The reader of standard input.
     pub input: Input,
-    /// What is to be made of the profile of the ranks.
+    /// Output of the ranks' profile.
     pub profile: ProfileRequest,
     /// Whether options that are ignored are not mentioned.
     pub quiet: bool,
-    /// Whether to tell what is started.
+    /// Whether to print what is started.
     pub verbose: bool,
-    /// Whether to tell how each rank ended.
+    /// Whether to print how each rank ended.
     pub exit_codes: bool,
     /// Help was asked for; nothing else counts.
     pub help: bool,

@@ -1,15 +1,15 @@
-//! The values of options that say on which cores and hosts ranks run, in the spellings of Open MPI and of MPICH.
+//! The values of options for the cores and hosts of ranks, in the spellings of Open MPI and of MPICH.
 
 use crate::binding::{BindTo, BindingRequest, Domain, parse_ranges};
 
-/// What the line has said of the cores and hosts of ranks so far.
+/// Options of the line about the cores and hosts of ranks so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CoreOptions {
     /// On which cores of their hosts they run.
     pub binding: BindingRequest,
-    /// How many each host gets.
+    /// Number of ranks for each host.
     pub per_host: Option<u32>,
-    /// They are dealt to hosts one after the other.
+    /// They are dealt to hosts in turn.
     pub cyclic: bool,
     /// Hardware threads count as cores.
     hardware_threads: bool,
@@ -151,7 +151,7 @@ impl CoreOptions {
         Ok(())
     }
 
-    /// So many ranks on each object of a kind.
+    /// This many ranks on each object of a kind.
     pub fn per(&mut self, number: u32, domain: Domain) {
         self.binding.per_object = Some(number);
         self.binding.map = Some(domain);
@@ -185,7 +185,7 @@ impl CoreOptions {
         self.hardware_threads = true;
     }
 
-    /// What all of it comes to.
+    /// The resulting request.
     pub fn finish(mut self) -> BindingRequest {
         if self.hardware_threads {
             match (&self.binding.bind, self.binding.cores_each) {

@@ -1,5 +1,5 @@
-//! Request for hosts: what the command line says of the hosts of a job, and which hosts follow from it and from what a
-//! scheduler has given.
+//! Request for hosts: the options of the command line about the hosts of a job, and the hosts that follow from them and
+//! from the allocation of a scheduler.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,26 +10,26 @@ use crate::mapping::{
     self, Allocation, HostAddress, HostSlots, WayThere, distribute, is_here, ssh,
 };
 
-/// What the command line says of hosts.
+/// Options of the command line about hosts.
 #[derive(Default)]
 pub struct HostRequest {
-    /// Those that it names.
+    /// The hosts that it names.
     pub hosts: Vec<HostSlots>,
-    /// So many ranks on each host, whatever was said of the single ones.
+    /// This many ranks on each host, overriding the numbers of single hosts.
     pub per_host: Option<u32>,
-    /// What reaches a host.
+    /// The command that reaches a host.
     pub command: Option<Vec<OsString>>,
-    /// Where Weft is installed on other hosts, if not where it is here.
+    /// The folder of Weft on other hosts, if it is not the same as here.
     pub prefix: Option<PathBuf>,
     /// Hosts are reached by `ssh`, also those of a scheduler.
     pub by_ssh: bool,
-    /// Where those are waited for who join.
+    /// Where to wait for hosts that join.
     pub listen: Option<String>,
-    /// Where their token is.
+    /// File with their token.
     pub token_file: Option<OsString>,
     /// Ranks are dealt to hosts one after the other.
     pub cyclic: bool,
-    /// What a scheduler has given does not count.
+    /// The allocation of a scheduler is ignored.
     pub no_allocation: bool,
 }
 
@@ -39,10 +39,10 @@ impl HostRequest {
         self.listen.is_some()
     }
 
-    /// Decides which hosts a job gets, and how many ranks it has if it has one program that does not say so.
+    /// Decides which hosts a job gets, and the number of ranks of a single program without a number.
     ///
     /// # Errors
-    /// A sentence, if what was asked for contradicts itself.
+    /// A sentence, if options contradict each other.
     pub fn settle(
         mut self,
         line: &mut CommandLine,

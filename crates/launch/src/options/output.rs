@@ -1,10 +1,10 @@
-//! The values of options that say where the output of ranks goes.
+//! The values of options for the output of ranks.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
-/// Where the output of ranks goes.
+/// Destination of the ranks' output.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct OutputRequest {
     /// Both outputs of a rank go to this file, its number behind a dot.
@@ -26,7 +26,7 @@ impl OutputRequest {
         *self == Self::default()
     }
 
-    /// The file that an output of a rank goes to, of so many ranks; `None` if to none.
+    /// The file for an output of a rank, of this many ranks; `None` if there is none.
     #[must_use]
     pub fn file(&self, rank: u32, ranks: u32, error: bool) -> Option<PathBuf> {
         let pattern = match error {

@@ -1,4 +1,4 @@
-//! The values of options, each with its sentence for when it cannot be understood.
+//! The values of options, each with its error message.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -33,7 +33,7 @@ pub fn seconds(name: &str, text: &OsStr) -> Result<Duration, String> {
         })
 }
 
-/// What the death of a process means.
+/// Effect of the death of a process.
 pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
     match text.to_str() {
         Some("end") => Ok(OnDeath::End),
@@ -47,7 +47,7 @@ pub fn on_death(name: &str, text: &OsStr) -> Result<OnDeath, String> {
     }
 }
 
-/// What becomes of a job that is in a deadlock.
+/// Reaction to a deadlock.
 pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
     match text.to_str() {
         Some("end") => Ok(OnDeadlock::End),
@@ -64,8 +64,8 @@ pub fn on_deadlock(name: &str, text: &OsStr) -> Result<OnDeadlock, String> {
 /// Files of arguments that one command line may read, those counted that they name themselves.
 const MOST_FILES: u32 = 64;
 
-/// The words of a file of arguments, number `files` of its command line: a program with its options in each line, as a shell
-/// would take it apart. Empty lines and what stands behind a `#` do not count.
+/// The words of a file of arguments, number `files` of its command line: a program with its options in each line, split
+/// as by a shell. Empty lines and text after a `#` are ignored.
 pub fn arguments_of(name: &str, path: &Path, files: u32) -> Result<Vec<OsString>, String> {
     let shown = path.display();
     if files > MOST_FILES {
@@ -105,7 +105,7 @@ pub fn variable(option: &str, name: &OsStr, value: &OsStr) -> Result<(OsString, 
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// What stands between commas.
+/// The parts between commas.
 pub fn list(text: &OsStr) -> Vec<OsString> {
     text.as_bytes()
         .split(|&byte| byte == b',')
@@ -154,7 +154,7 @@ pub fn hosts_in_text(text: &str) -> Result<Vec<HostSlots>, String> {
     Ok(hosts)
 }
 
-/// How many letters have to be changed, put in or left out.
+/// Number of letters to be changed, inserted or removed.
 pub fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,5 +1,5 @@
-//! Local line: a local socket to the root of another job, and a thread that hears what comes, so that nobody waits for it without
-//! making progress.
+//! Local line: a local socket to the root of another job, and a thread that receives from it, so that no thread waits for
+//! it without making progress.
 
 use std::io;
 use std::os::fd::OwnedFd;

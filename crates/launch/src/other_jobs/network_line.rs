@@ -1,5 +1,5 @@
-//! Network line: a [link](crate::hosts) to the root of another job on another host, sealed, and a thread that has it. Both
-//! sides say now and then that they live, so that a host that is cut off is not waited for.
+//! Network line: a sealed [link](crate::hosts) to the root of another job on another host, and a thread that drives it.
+//! Both sides send signs of life now and then, so that a host that is cut off is not waited for.
 
 use std::io;
 use std::sync::{Arc, Weak, mpsc};

@@ -1,5 +1,6 @@
-//! Open port: where processes of other jobs call, and a thread that takes their calls: those of this host at a local socket, where
-//! the kernel says whose they are, those of other hosts at a door, where they prove the key of the port.
+//! Open port: the place where processes of other jobs call, and a thread that takes their calls: those of this host at a
+//! local socket, where the kernel identifies their user, those of other hosts at a door, where they prove the key of the
+//! port.
 
 use std::collections::VecDeque;
 use std::io;
@@ -34,7 +35,7 @@ const AT_ONCE: usize = 16;
 /// Those who have called at a port, in order.
 type Callers = Arc<Mutex<VecDeque<Box<dyn Line>>>>;
 
-/// Where other hosts are to come in: what `MPI_Open_port` was told.
+/// The address at which other hosts are to connect, as given to `MPI_Open_port`.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Wanted {
     /// The address to listen at (info key `ip_address`); one of loopback means that no other host can come.

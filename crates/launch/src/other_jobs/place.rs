@@ -1,4 +1,4 @@
-//! Place: what the name of a port says beyond the job, for other jobs: whose it is, and where.
+//! Place: the part of a port's name for other jobs: its owner and its address.
 //!
 //! ```text
 //!   weft:JOB:OWNER:NUMBER : USER@HOST / KEY / PORT,ADDRESS,ADDRESS
@@ -29,7 +29,7 @@ pub(super) struct Place<'a> {
 /// Where other hosts come in.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Door {
-    /// What who comes has to prove.
+    /// The key that callers have to prove.
     pub key: Key,
     /// Best first.
     pub addresses: Vec<SocketAddr>,

@@ -1,4 +1,4 @@
-//! Arrivals at collectives: who came last, and how long the others waited for that.
+//! Arrivals at collectives: which rank came last, and how long the others waited for it.
 //!
 //! Members number the collectives of a communicator alike, so the same number is the same collective on all of them.
 
@@ -15,11 +15,11 @@ pub struct Late {
     pub site: u32,
     /// When it came.
     pub begun: u64,
-    /// Who came last.
+    /// The last rank.
     pub last: u32,
-    /// How long after it, within the call.
+    /// Time after it, within the call.
     pub time: u64,
-    /// How many collectives this one stands for.
+    /// Number of collectives that this one stands for.
     pub weight: u64,
 }
 

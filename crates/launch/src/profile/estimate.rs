@@ -5,14 +5,14 @@
 //!                                                        s/n · L of them were at this place
 //! ```
 //!
-//! How often a call is made is counted exactly, always. At which place of the program, with how many bytes, and how long it took, is
-//! what the calls of the slice before say. The error is that of a systematic sample, by successive differences (Cochran,
-//! *Sampling Techniques*, section 8.11): half of the mean squared difference between a slice and the next one is the variance of each.
-//! A call that is made at one place alone has no error in its count.
+//! The count of a call is always exact. Its place in the program, its bytes and its duration are taken from the calls of
+//! the slice before. The error is that of a systematic sample, by successive differences (Cochran, *Sampling Techniques*,
+//! section 8.11): half of the mean squared difference between a slice and the next one is the variance of each. A call
+//! that is made at only one place has no error in its count.
 
 use super::layout::{call, site};
 
-/// What is known of a place at the end of a slice, since it began.
+/// Counts of a place at the end of a slice, since it began.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Slice {
     /// Calls that were left out since then.
@@ -23,7 +23,7 @@ pub struct Slice {
     pub count: u64,
     /// Bytes of these.
     pub bytes: u64,
-    /// Those that were timed.
+    /// Calls that were timed.
     pub timed: u64,
     /// Ticks of these, without waits.
     pub own: u64,
@@ -62,14 +62,14 @@ pub fn now(words: &[u64]) -> [u64; 5] {
     ]
 }
 
-/// What is estimated of the calls at a place that were left out.
+/// Estimates for the calls at a place that were left out.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Estimate {
     /// Calls.
     pub count: f64,
     /// Bytes.
     pub bytes: f64,
-    /// Ticks, with what was waited, without long sleeps.
+    /// Ticks, including waits, without long sleeps.
     pub ticks: f64,
     /// Ticks waited, without long sleeps.
     pub waited: f64,

@@ -5,8 +5,8 @@
 //!                   │ head, sites, waits for whom, calls by number, arrivals at collectives, ring of events
 //! ```
 //!
-//! The rank is the only one that writes, each thread in an area of its own. The launcher reads when the rank has ended, however
-//! it did: what was written is there. It believes no number in it: all are bounded by this page.
+//! Only the rank writes, each thread in an area of its own. The launcher reads when the rank has ended, however it did.
+//! It trusts no number in it: all are bounded by this page.
 
 /// First word of the head.
 pub const MAGIC: u64 = 0x0001_656c_6966_6f72;
@@ -14,7 +14,7 @@ pub const MAGIC: u64 = 0x0001_656c_6966_6f72;
 pub const START: usize = 64 << 10;
 /// Bytes of a page, where there are profiles.
 const PAGE: usize = 4096;
-/// Where the texts begin.
+/// Offset of the texts.
 pub const TEXTS: usize = 1024;
 /// Most threads of a rank that are recorded.
 pub const MOST_THREADS: usize = 64;
@@ -23,7 +23,7 @@ pub const MOST_THREADS: usize = 64;
 pub mod head {
     /// [`MAGIC`](super::MAGIC), once the rest is there.
     pub const MAGIC: usize = 0;
-    /// How many areas are used.
+    /// Number of areas in use.
     pub const THREADS: usize = 3;
     /// Bytes of texts that are used.
     pub const TEXTS: usize = 4;
@@ -45,9 +45,9 @@ pub mod area {
     pub const CALLS_LEFT_OUT: usize = 1;
     /// Waits that no row was left for.
     pub const WAITS_LEFT_OUT: usize = 2;
-    /// Events written, all in all: the last [`EVENTS`](super::EVENTS) of them are there.
+    /// Events written in all: the last [`EVENTS`](super::EVENTS) of them are kept.
     pub const EVENTS: usize = 3;
-    /// Arrivals that are there.
+    /// Number of arrivals.
     pub const ARRIVALS: usize = 4;
     /// Arrivals are kept of every 2^n-th collective of a communicator.
     pub const ARRIVALS_SHIFT: usize = 5;
@@ -57,7 +57,7 @@ pub mod area {
 
 /// Words of a call site.
 pub mod site {
-    /// What the call returns to and which call it is; 0: free.
+    /// Return address of the call and the call's number; 0: free.
     pub const KEY: usize = 0;
     /// The name of the call.
     pub const CALL: usize = 1;
@@ -81,7 +81,7 @@ pub mod site {
     pub const LONGEST: usize = 10;
     /// Calls until the next one that is timed.
     pub const SKIP: usize = 11;
-    /// What the call returns to.
+    /// Return address of the call.
     pub const ADDRESS: usize = 12;
     /// The number of the call.
     pub const NUMBER: usize = 13;
@@ -89,9 +89,10 @@ pub mod site {
     pub const SLEPT: usize = 14;
     /// Ticks of long sleeps of calls that were left out.
     pub const SLEPT_LEFT_OUT: usize = 15;
-    /// What [`COUNT`], [`BYTES`], [`TIMED`], [`TICKS`], waits and sleeps were when the last slice began: five words.
+    /// The values of [`COUNT`], [`BYTES`], [`TIMED`], [`TICKS`], waits and sleeps when the last slice began: five words.
     pub const BEFORE: usize = 16;
-    /// What is estimated of the calls that were left out up to the last slice: eight words, see [`Estimate`](super::super::estimate::Estimate).
+    /// Estimates for the calls that were left out up to the last slice: eight words, see
+    /// [`Estimate`](super::super::estimate::Estimate).
     pub const ESTIMATE: usize = 21;
     /// Words of a site.
     pub const WORDS: usize = 32;
@@ -99,7 +100,7 @@ pub mod site {
 
 /// Call sites of a thread, a power of two.
 pub const SITES: usize = 256;
-/// Rows of whom a thread has waited for, a power of two.
+/// Rows of ranks that a thread has waited for, a power of two.
 pub const WAITS: usize = 1024;
 /// Words of such a row: key; ticks and times of waits, without long sleeps where those of calls that are left out are estimated by
 /// them; ticks and times of what is complete: long sleeps.
@@ -203,7 +204,7 @@ impl Cause {
         }
     }
 
-    /// From a word; what is none of them counts as [`Self::Other`].
+    /// From a word; any other value counts as [`Self::Other`].
     #[must_use]
     pub fn of(number: u64) -> Self {
         let found = Self::ALL.get(usize::try_from(number).unwrap_or(usize::MAX));
@@ -232,7 +233,7 @@ pub const fn wait_key(site: usize, cause: Cause, peer: u32) -> u64 {
     (site as u64 + 1) << 40 | (cause as u64) << 32 | peer as u64
 }
 
-/// What an event is.
+/// Kind of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 #[repr(u8)]
 pub enum EventKind {
@@ -242,7 +243,7 @@ pub enum EventKind {
     Sent = 2,
     /// A message was received: the receive began at the first time, and has ended at the second.
     Received = 3,
-    /// A call waited: looked again and again, or slept.
+    /// A call waited: polled, or slept.
     Waited = 4,
     /// A thread slept.
     Slept = 5,

@@ -1,13 +1,15 @@
 //! Messages of a timeline: which receive belongs to which send.
 //!
-//! A message is known by a word that it has carried ([`Mark`](weft_mpi::marks::Mark)): what a recorded call sends has a mark of its own, which its receiver finds in
-//! the status; of one that was announced, or is synchronous, it is the word of its transfer, which no other one of its sender has in the same
-//! engine. So it does not matter how many calls were left out before, by which thread one was made, or in which order. A message that was
-//! held back is told as sent with its mark, and later as *named*: by which word it has left in place of that.
+//! A message is identified by a word that it has carried ([`Mark`](weft_mpi::marks::Mark)): a message of a recorded call
+//! has a mark of its own, which its receiver finds in the status; for one that was announced, or is synchronous, it is
+//! the word of its transfer, which is unique among those of its sender in the same engine. So it does not matter how many
+//! calls were left out before, which thread made one, or in which order. A message that was held back is recorded as sent
+//! with its mark, and later as *named*: with the word that it carries instead.
 //!
-//! What two have says nothing, and what does not fit (other bytes, another receiver, received before it was sent) gets no arrow.
+//! A word that two messages have is ignored, and a pair that does not fit (other bytes, another receiver, received before
+//! it was sent) gets no arrow.
 //!
-//! Between hosts messages say more of the clocks than these: none was received before it was sent.
+//! Between hosts the messages improve the comparison of clocks: none was received before it was sent.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,11 +19,11 @@ use super::record::{EventRecord, RankRecord};
 /// A message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'a> {
-    /// Who has sent it.
+    /// The sender.
     pub from: u32,
     /// When.
     pub sent: &'a EventRecord,
-    /// Who has received it.
+    /// The receiver.
     pub to: u32,
     /// When.
     pub received: &'a EventRecord,
@@ -95,8 +97,8 @@ pub fn pairs(records: &[RankRecord]) -> Vec<Message<'_>> {
     found
 }
 
-/// Sets the clocks of other hosts so that no message to or from the first one was received before it was sent. What was measured
-/// between launchers is wrong by microseconds; this makes it no worse.
+/// Sets the clocks of other hosts so that no message to or from the first one was received before it was sent. The
+/// measurement between launchers has an error of microseconds; this makes it no worse.
 pub fn align(records: &mut [RankRecord]) {
     let Some(first) = records.first().map(|record| record.host.clone()) else {
         return;

@@ -1,4 +1,5 @@
-//! Record of a rank: what it has written into the memory of its profile, read once, bounded, with times in nanoseconds.
+//! Record of a rank: the data that it has written into the memory of its profile, read once, bounded, with times in
+//! nanoseconds.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ use super::layout::{
 /// Longest text that is read.
 const LONGEST_TEXT: usize = 512;
 
-/// What one rank has written.
+/// The data that one rank has written.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct RankRecord {
     /// Its number in the job.
@@ -29,7 +30,7 @@ pub struct RankRecord {
     pub arrivals: Vec<Arrival>,
     /// … of every 2^n-th of a communicator.
     pub arrivals_shift: u32,
-    /// What its threads did.
+    /// Records of its threads.
     pub threads: Vec<ThreadRecord>,
     /// Calls, waits and threads for which there was no room.
     pub left_out: u64,
@@ -40,13 +41,13 @@ pub struct RankRecord {
 pub struct SiteRecord {
     /// The call.
     pub call: String,
-    /// The place as file and line, if the rank has said so.
+    /// The place as file and line, if the rank has given it.
     pub place: Option<String>,
     /// The place as object and offset.
     pub object: String,
-    /// How many.
+    /// Number of calls.
     pub count: u64,
-    /// … of which were left out, so that what is said of them is estimated by the others.
+    /// Calls among these that were left out, so that their values are estimated from the others.
     pub estimated: u64,
     /// Standard error of the count.
     pub count_error: u64,
@@ -58,9 +59,9 @@ pub struct SiteRecord {
     pub time: u64,
     /// … of which waited.
     pub waited: u64,
-    /// Those of the longest one that was timed.
+    /// Ticks of the longest one that was timed.
     pub longest: u64,
-    /// For whom.
+    /// Waits by rank.
     pub waits: Vec<WaitRecord>,
 }
 
@@ -69,11 +70,11 @@ pub struct SiteRecord {
 pub struct WaitRecord {
     /// Why.
     pub cause: Cause,
-    /// For whom; `None` if that is not known.
+    /// The rank that was waited for; `None` if unknown.
     pub peer: Option<u32>,
     /// Nanoseconds.
     pub time: u64,
-    /// How often.
+    /// Number of waits.
     pub times: u64,
 }
 
@@ -92,7 +93,7 @@ pub struct Arrival {
     pub site: u32,
 }
 
-/// What one thread did.
+/// The record of one thread.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadRecord {
     /// The number of its track.
@@ -101,14 +102,14 @@ pub struct ThreadRecord {
     pub thread: u32,
     /// Older events that have given way.
     pub dropped: u64,
-    /// What is there, in the order in which it ended.
+    /// Its events, in the order in which they ended.
     pub events: Vec<EventRecord>,
 }
 
 /// An event of a timeline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EventRecord {
-    /// What.
+    /// Kind.
     pub kind: EventKind,
     /// The place of the call, by its number among those of the rank.
     pub site: u32,
@@ -118,15 +119,15 @@ pub struct EventRecord {
     pub begun: u64,
     /// … to when.
     pub ended: u64,
-    /// With whom.
+    /// The peer.
     pub peer: Option<u32>,
     /// The tag; of a wait the cause.
     pub tag: i32,
-    /// Of the communicator.
+    /// Context of the communicator.
     pub context: u32,
     /// Bytes of data, if known.
     pub bytes: Option<u64>,
-    /// What a message has carried, by which it is known; 0 for nothing.
+    /// The word that identifies a message; 0 for none.
     pub mark: u64,
 }
 

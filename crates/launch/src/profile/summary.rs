@@ -33,9 +33,9 @@ pub struct Row {
     pub call: String,
     /// The place: `heat.c:17 (exchange)`, or object and offset.
     pub place: String,
-    /// How often it was made.
+    /// Number of calls.
     pub count: u64,
-    /// … of which were left out: what is said of them is estimated by the others.
+    /// Calls among these that were left out: their values are estimated from the others.
     pub estimated: u64,
     /// Standard error of the count.
     pub count_error: f64,
@@ -49,16 +49,16 @@ pub struct Row {
     pub waited_seconds: f64,
     /// … the longest that was timed.
     pub longest_seconds: f64,
-    /// Seconds of a rank that makes the call: the least, the mean, the most, and whose that is.
+    /// Seconds of the ranks that make the call: the least, the mean, the most, and the rank with the most.
     pub per_rank: PerRank,
-    /// For whom it was waited, the most first.
+    /// The ranks that were waited for, the most first.
     pub waited_for: Vec<WaitedFor>,
 }
 
 /// Seconds of the ranks that make a call.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct PerRank {
-    /// How many make it.
+    /// Number of ranks that make it.
     pub ranks: u32,
     /// The least.
     pub min: f64,
@@ -66,20 +66,20 @@ pub struct PerRank {
     pub mean: f64,
     /// The most.
     pub max: f64,
-    /// Whose that is.
+    /// The rank with the most.
     pub max_rank: u32,
 }
 
-/// Somebody who was waited for.
+/// A rank that was waited for.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct WaitedFor {
     /// Why.
     pub cause: Cause,
-    /// Who; for a collective, who came last. `None` if that is not known.
+    /// The rank; for a collective, the one that came last. `None` if unknown.
     pub rank: Option<u32>,
     /// Seconds.
     pub seconds: f64,
-    /// How often.
+    /// Number of waits.
     pub times: u64,
 }
 
@@ -117,7 +117,7 @@ fn seconds(nanoseconds: u64) -> f64 {
 }
 
 impl Summary {
-    /// Of these ranks.
+    /// For these ranks.
     #[must_use]
     pub fn of(records: &[RankRecord]) -> Self {
         // A rank that was killed has not named its places; another one may have.

@@ -1,4 +1,4 @@
-//! Table of a profile: the summary for people, a hundred characters wide before those for whom was waited.
+//! Table of a profile: the summary as text, a hundred characters wide before the column "for whom".
 
 use std::fmt::Write;
 

@@ -1,23 +1,23 @@
 //! Timeline of a job as JSON of trace events, which Perfetto and Chromium open.
 //!
-//! | in the file | what |
+//! | in the file | meaning |
 //! |---|---|
 //! | process | a rank |
 //! | thread | a thread of it that calls MPI, or a fiber |
-//! | slice | a call; within it what it waited for, and within that how long it slept: the rest of the wait it looked again and again |
+//! | slice | a call; within it its waits, and within these the time that it slept: during the rest of a wait it polled |
 //! | flow | a message, from the call that sends it to the end of the call that completes its receive |
 //! | slice "receives" | that end, a nanosecond long |
-//! | slice "frequent calls are not recorded" | on a track of its own: what it says |
+//! | slice "frequent calls are not recorded" | on a track of its own: the time in which they are not |
 //!
-//! Each event is a line, so the file is as long as the events, and nothing of it is kept in memory.
+//! Each event is a line, so the file is as long as the events, and no part of it is kept in memory.
 //!
-//! # What Perfetto makes of it
+//! # Perfetto's interpretation
 //! Processes and threads are numbered from 1, as 0 is the idle one to Perfetto. It turns microseconds into nanoseconds by
-//! cutting off what is behind them, so times are written an eighth of a nanosecond later: else one in some would end a nanosecond early, and
-//! what lies within it reach beyond it, or the end of an arrow miss it. An arrow leads from the innermost slice around one of its ends to that around
-//! the other, *from the one that begins first*: where the receiver has waited since before the message was sent, that would be its wait. So the end
-//! has a slice of its own.
-//! The unit of display is not said: some versions take it for that of the times.
+//! truncation, so times are written an eighth of a nanosecond later: otherwise a slice now and then would end a
+//! nanosecond early, and a slice within it reach beyond it, or the end of an arrow miss it. An arrow leads from the
+//! innermost slice around one of its ends to that around the other, *from the one that begins first*: if the receiver has
+//! waited since before the message was sent, that would be its wait. So the end has a slice of its own.
+//! No display unit is given: some versions take it for the unit of the times.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
@@ -29,7 +29,7 @@ use super::layout::{Cause, EventKind};
 use super::record::{EventRecord, RankRecord};
 use super::{arrivals, messages};
 
-/// What was written.
+/// Summary of a written file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Written {
     /// Events of ranks.
@@ -93,7 +93,7 @@ fn micros(nanoseconds: u64) -> f64 {
     (nanoseconds as f64 + 0.125) / 1e3
 }
 
-/// Writes all of it.
+/// Writes the whole timeline.
 ///
 /// # Errors
 /// If it cannot be written.

@@ -1,4 +1,4 @@
-//! Other ranks of a host: those of another launcher, which come to this one when they first need it, each over a
+//! Other ranks of a host: those of another launcher, which connect to this one when they first need it, each over a
 //! [connection](KeyListener) of its own, with a lifeline.
 
 use std::io;

@@ -1,23 +1,23 @@
-//! PMI version 1, served to a rank that asks for it: a program with the library of MPICH, linked statically or loaded by itself,
-//! is then a rank of a job of that library.
+//! PMI version 1, served to a rank that asks for it: a program with MPICH's library, linked statically or loaded by
+//! itself, is then a rank of a job of that library.
 //!
 //! ```text
 //!   rank ── PMI_FD, one line for each question ──▶ Connection ── Request ──▶ Store ── Meaning ──▶ RankProcesses
 //!        ◀── one line for each answer ──────────────────────────┘
 //! ```
 //!
-//! What such a rank says means what ranks of ours say over their control socket: values that are exchanged at a fence, also
-//! between hosts, the beginning and the end of MPI, an abort. A value keeps its name within the value of ours, since names of
-//! PMI are those of the whole job.
+//! The messages of such a rank mean the same as those of Weft's ranks over their control socket: values that are
+//! exchanged at a fence, also between hosts, the beginning and the end of MPI, an abort. A value is stored with its name
+//! inside Weft's value, since names of PMI are those of the whole job.
 //!
-//! | said | is |
+//! | command | meaning |
 //! |---|---|
-//! | `init`, `finalize`, `abort` | what the rank tells of MPI |
-//! | `put`, `barrier_in`, `get` | an exchange of values; `PMI_process_mapping` says who shares a host |
+//! | `init`, `finalize`, `abort` | the rank's state in MPI |
+//! | `put`, `barrier_in`, `get` | an exchange of values; `PMI_process_mapping` says which ranks share a host |
 //! | `spawn`, `publish_name`, … | refused |
 //!
-//! Lines come from a process that may be broken or hostile: they are bounded, and after one that is none the connection closes.
-//! A rank says one line and waits for the answer; whoever does not read its answers loses the connection.
+//! Lines come from a process that may be broken or hostile: they are bounded, and after an invalid one the connection
+//! closes. A rank sends one line and waits for the answer; a rank that does not read its answers loses the connection.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Rank: the process that runs it now, what is left of its descriptors here, and what was told of it.
+//! Rank: the process that runs it now, its remaining descriptors here, and what was reported of it.
 //!
 //! ```text
 //!   elsewhere ── adopt ─┐
@@ -6,7 +6,7 @@
 //!   new ────────────────┘                     └──── clear ─► its place is free whatever happens
 //! ```
 //!
-//! *Invariant:* a rank that has ended is not running again: whoever takes its number or its place is a rank of its own.
+//! *Invariant:* a rank that has ended never runs again: a successor with its number or its process slot is another rank.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

@@ -1,4 +1,4 @@
-//! Share of a host in a job: which ranks it gets, and what they are told of the others.
+//! Share of a host in a job: which ranks it gets, and what they are told about the others.
 
 use weft_secure::Key;
 

@@ -1,5 +1,5 @@
-//! Starter: what the ranks of a host are started with beside their program: cores, where they write, the memory of their
-//! profiles, which is kept until it is read.
+//! Starter: what the ranks of a host are started with beside their program: cores, output, the memory of their profiles,
+//! which is kept until it is read.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Modules of Fortran: what a compiler has made of `mpi.f90` and `mpi_f08.f90`, whose form is that compiler's own.
+//! Fortran modules: a compiler's output for `mpi.f90` and `mpi_f08.f90`, whose format is specific to that compiler.
 //!
 //! ```text
 //!   prefix/include/mpi.f90, mpi_f08.f90   ── FC -c, once for each compiler ──►   FOLDER/KEY/mpi.mod, mpi_f08.mod, …
@@ -7,7 +7,8 @@
 //!   KEY      what the compiler says of its version, and a hash of it and of the sources
 //! ```
 //!
-//! A folder gets its name when it is complete, so several may make one at once, and whoever comes second takes the first one's.
+//! A folder gets its name when it is complete, so several processes may make one at once; the second uses the first
+//! one's.
 
 use std::ffi::OsString;
 use std::fs;

@@ -7,7 +7,7 @@ use super::plan::Plan;
 use crate::error::Result;
 use crate::schedule::Schedule;
 
-/// Nobody leaves before everybody has come.
+/// No rank leaves before all have entered.
 ///
 /// # Errors
 /// None.

@@ -1,4 +1,4 @@
-//! A user's array with one block for each rank: the buffers of gather, scatter and their kin.
+//! Blocks: a user's array with one block for each rank, for the buffers of gather, scatter and the like.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

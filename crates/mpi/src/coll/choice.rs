@@ -1,21 +1,21 @@
 //! Choice of algorithms: the one place that decides, by size, count and load.
 //!
-//! Two cases are told apart first. On a *crowded* host (more ranks than cores) each message to a rank
-//! that sleeps costs a switch of context, some microseconds; what counts is how many ranks must run
-//! one after the other. Flat algorithms, where everybody talks to one rank once, need the fewest. On
-//! cores of their own ranks answer in a fraction of a microsecond, and what counts is how long the
-//! longest chain of messages is, and for large data how the copies are spread.
+//! Two cases are told apart first. On a *crowded* host (more ranks than cores) each message to a sleeping rank costs a
+//! context switch, some microseconds; what counts is how many ranks must run one after the other. Flat algorithms, in
+//! which all ranks talk to one rank once, need the fewest. With cores of their own, ranks answer in a fraction of a
+//! microsecond, and what counts is how long the longest chain of messages is, and for large data how the copies are
+//! spread.
 //!
-//! Where ranks are on several hosts, what is done within each host comes first, for a message between hosts takes ten
-//! times as long as one within: see [`hosts`](super::hosts). The level within a host and the level between them come here
+//! If ranks are on several hosts, the work within each host comes first, because a message between hosts takes ten times
+//! as long as one within: see [`hosts`](super::hosts). The level within a host and the level between hosts come here
 //! again, with the ranks of the level.
 //!
-//! All ranks must decide alike: only what the standard makes equal on all ranks may be asked here. Whether a host is crowded
-//! its own ranks alone know.
+//! All ranks must decide alike: only facts that the standard makes equal on all ranks may be used here. Whether a host is
+//! crowded is known only to its own ranks.
 //!
-//! The numbers are where the algorithms cross, by counting messages and copies, and for reductions on a
-//! crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
-//! `collectives-ranks` show what they give.
+//! The numbers are the sizes at which the algorithms cross, found by counting messages and copies, and for reductions on
+//! a crowded host by measuring 4, 8 and 17 ranks on two cores. The experiments `collectives-small` and
+//! `collectives-ranks` show their effect.
 
 use weft_fabric::board::Board;
 

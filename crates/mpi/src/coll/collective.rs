@@ -1,4 +1,4 @@
-//! Collectives as values: the arguments of this rank, before it is decided how they are carried out.
+//! Collective: the arguments of this rank as a value, before it is decided how the collective is carried out.
 //!
 //! ```text
 //!   Collective ──► on a board      blocking, small, on a communicator whose members share memory
@@ -88,10 +88,10 @@ impl From<Schedule> for Collective<'_> {
 }
 
 impl Collective<'_> {
-    /// What this rank does, by messages.
+    /// The steps of this rank, by messages.
     ///
     /// # Errors
-    /// Those of the function of the same name.
+    /// As for the function of the same name.
     pub fn schedule(self, members: impl FnOnce() -> Members) -> Result<Schedule> {
         let members = match self {
             Self::Steps(schedule) => return Ok(schedule),

@@ -6,11 +6,11 @@
 //!                             within     0 ─► 1 2 3       4 ─► 5 6 7
 //! ```
 //!
-//! What is said within a host goes through memory; between two hosts there is one message each way, however many ranks they
-//! have. The algorithms of both levels are those that there are for ranks of one host: [`Plan::among`] counts the ranks of a
-//! level from 0.
+//! Messages within a host go through memory; between two hosts there is one message each way, however many ranks they
+//! have. The algorithms of both levels are those for ranks of one host: [`Plan::among`] counts the ranks of a level from
+//! 0.
 //!
-//! Reductions that do not commute need ranks of a host to follow each other ([`Hosts::keep_order`]).
+//! Reductions that do not commute need the ranks of a host to be consecutive ([`Hosts::keep_order`]).
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) enum Placement {
     Unknown,
 }
 
-/// Which ranks of a communicator share a host; there are several hosts. The same on all ranks.
+/// The hosts of a communicator's ranks, if there are several. The same on all ranks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hosts {
     /// For each rank its host, numbered in the order of their lowest ranks.
@@ -38,7 +38,7 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Those of ranks with these hosts, whatever their numbers; `None` if there is one only.
+    /// For ranks with these hosts, with any numbers; `None` if there is only one host.
     #[must_use]
     pub fn of(hosts: impl IntoIterator<Item = u32>) -> Option<Self> {
         let mut known: Vec<u32> = Vec::new();
@@ -66,7 +66,7 @@ impl Hosts {
         })
     }
 
-    /// How many there are.
+    /// Number of hosts.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ranks.len()
@@ -90,7 +90,7 @@ impl Hosts {
         self.ranks(self.host(rank))
     }
 
-    /// How many ranks the host with the most has.
+    /// Number of ranks of the host with the most.
     #[must_use]
     pub fn largest(&self) -> usize {
         self.largest

@@ -5,12 +5,13 @@
 //!   all:     each group gets what the other one gives
 //! ```
 //!
-//! A schedule numbers everybody: `0..size` is the local group, what is behind are the ranks of the
-//! remote one. So a half that runs within the local group is a collective of [`Members`], as it is; in
-//! between, rank 0 of a group, its *leader*, speaks for it. Nothing is in place here.
+//! A schedule numbers all processes: `0..size` is the local group, the ranks of the remote group follow. So a half that
+//! runs within the local group is a collective of [`Members`], unchanged; in between, rank 0 of a group, its *leader*,
+//! communicates for it. There is no in-place form.
 //!
-//! What must be the same on all ranks of both groups is in the [note](CollectiveNote): the root with its group, the operation, and the datatype
-//! of what goes one way. Where data go both ways, each way may have a datatype of its own. Those beside the root do nothing, and say nothing.
+//! Everything that must be the same on all ranks of both groups is in the [note](CollectiveNote): the root with its
+//! group, the operation, and the datatype of data that go one way. If data go both ways, each direction may have a
+//! datatype of its own. Ranks beside the root do and send nothing.
 
 mod moving;
 mod reducing;
@@ -29,14 +30,14 @@ use crate::comm::Comm;
 use crate::engine::collective_note::CollectiveNote;
 use crate::error::{Error, ErrorClass, Result};
 
-/// What a builder needs to know about the two groups.
+/// The facts about the two groups that a builder needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sides {
     /// Rank of this process in its group.
     pub rank: usize,
-    /// How many the local group has.
+    /// Size of the local group.
     pub size: usize,
-    /// How many the remote group has.
+    /// Size of the remote group.
     pub remote: usize,
     /// As for [`Members`]; the same on both sides.
     pub crowded: bool,

@@ -1,6 +1,6 @@
-//! Runs the schedules of all ranks in one thread, in random order, without an engine: so that builders
-//! are tested by themselves. Meaner than any engine may be: a send ends only when it was received, and
-//! its bytes are read as late as that allows.
+//! Interpreter: runs the schedules of all ranks in one thread, in random order, without an engine, so that builders are
+//! tested by themselves. It is stricter than any engine may be: a send ends only when it was received, and its bytes are
+//! read as late as that allows.
 
 use std::collections::{BTreeMap, VecDeque};
 

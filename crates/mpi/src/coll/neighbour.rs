@@ -1,5 +1,5 @@
-//! Collectives among the neighbours of a topology (MPI 5.0, section 8.6): everybody talks to its
-//! neighbours directly.
+//! Collectives among the neighbours of a topology (MPI 5.0, section 8.6): each rank communicates with its neighbours
+//! directly.
 
 use super::blocks::Blocks;
 use super::plan::{Cut, Plan};

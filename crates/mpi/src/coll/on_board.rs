@@ -1,4 +1,4 @@
-//! Collectives on a board: each member shows its data once, and takes what it needs of the others' itself.
+//! Collectives on a board: each member shows its data once, and takes what it needs from the others' data itself.
 //!
 //! | collective | shows | waits for |
 //! |---|---|---|
@@ -8,12 +8,12 @@
 //! | allgather, allreduce, alltoall, reduce_scatter_block | its own | all |
 //! | scan, exscan | its own | those before |
 //!
-//! What is more than a member can show at a time goes slice by slice, an epoch for each: while the readers copy one out of the
-//! memory that all share, the next is copied in.
+//! Data larger than a member can show at a time go slice by slice, one epoch for each: while the readers copy one slice
+//! from the shared memory, the next is copied in.
 //!
-//! Reductions are folded from the last rank to the first, as those by messages are: so results are the same bytes everywhere,
-//! and the order of ranks is kept. Of little data, by each rank that gets a result; of more, each rank folds one part, and
-//! shows it in an epoch that follows.
+//! Reductions are folded from the last rank to the first, like those by messages: so results are the same bytes
+//! everywhere, and the order of ranks is kept. Small data are folded by each rank that gets a result; for larger data,
+//! each rank folds one part, and shows it in a following epoch.
 //!
 //! | file | what |
 //! |---|---|
@@ -21,8 +21,8 @@
 //! | `blocks` | bcast, gather, scatter, allgather, alltoall |
 //! | `reductions` | reductions and scans |
 //!
-//! All ranks must come to the same answer to whether a collective is done here: [`demand`] asks only what the standard
-//! makes equal on all ranks.
+//! All ranks must decide alike whether a collective is done here: [`demand`] uses only facts that the standard makes
+//! equal on all ranks.
 
 mod arguments;
 mod blocks;

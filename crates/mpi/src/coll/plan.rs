@@ -1,4 +1,4 @@
-//! A schedule being written: spans and their parts, scratch memory, and data with gaps.
+//! Plan: a schedule being written: spans and their parts, scratch memory, and data with gaps.
 //!
 //! ```text
 //!   input(buffer)    the bytes of a flat buffer, or scratch that it is packed into

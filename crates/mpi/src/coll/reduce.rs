@@ -1,8 +1,8 @@
-//! `MPI_Reduce`, and what reductions have in common.
+//! `MPI_Reduce`, and the common part of reductions.
 //!
-//! Results are folded from the last rank to the first, `into = operand op into`: that is the form of
-//! the standard's functions, needs no copy of one's own data, and keeps the order of ranks, so that
-//! operations that do not commute are right by construction.
+//! Results are folded from the last rank to the first, `into = operand op into`: that is the form of the standard's
+//! functions, needs no copy of the rank's own data, and keeps the order of ranks, so that operations that do not commute
+//! are right by construction.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::op::Op;
 use crate::schedule::{Schedule, Span};
 
-/// What is reduced, and how: the arguments that all ranks give alike.
+/// Datatype and operation of a reduction: the arguments that are the same at all ranks.
 #[derive(Clone, Debug)]
 pub struct Reduction {
     /// Elements of each rank.
@@ -52,7 +52,7 @@ impl<'a> From<&'a Reduction> for ReductionArgument<'a> {
 }
 
 impl ReductionArgument<'_> {
-    /// The same, with a share in what it names.
+    /// The same, with shared ownership of what it names.
     #[must_use]
     pub fn keep(&self) -> Reduction {
         Reduction {

@@ -1,5 +1,5 @@
-//! Abroad: groups of two jobs meet (MPI 5.0, section 11.9). What a [`Meeting`] has agreed on holds for all communicators
-//! that are made of the intercommunicator that it ends with.
+//! Abroad: groups of two jobs connect (MPI 5.0, section 11.9). The agreement of a [`Meeting`] holds for all communicators
+//! that are made of its intercommunicator.
 //!
 //! ```text
 //!   connecting job                               accepting job
@@ -11,17 +11,17 @@
 //! ```
 //!
 //! # Names
-//! Each job has numbers of its own for processes, and each process has its own for those of other jobs. What two jobs tell
-//! each other counts the members of the meeting: those who accept, in the order of their communicator, then those who connect. A context
-//! of a meeting carries its number and a leader in that count:
+//! Each job has numbers of its own for processes, and each process has its own for those of other jobs. Numbers that two
+//! jobs send each other count the members of the meeting: the accepting group, in the order of its communicator, then the
+//! connecting group. A context of a meeting carries its number and a leader in that count:
 //!
 //! ```text
 //!   31 30 29             15 14                   1 0
 //!   1  0  number of meeting count · leader         which half
 //! ```
 //!
-//! No member has two meetings of the same number, as both sides take one above all that any of them has had. So no context of a
-//! meeting is that of another one, or of a communicator of one job (bit 31), at any process.
+//! No member has two meetings of the same number, as both sides take one greater than any that a member has had. So no
+//! context of a meeting is that of another one, or of a communicator of one job (bit 31), at any process.
 
 mod connecting;
 mod meeting;

@@ -1,10 +1,9 @@
 //! Agreement of the members of a new communicator on its context.
 //!
-//! A context is given out by one process, the *leader* of the creation, from a counter of its own, and
-//! carries the leader's number: no two leaders give out the same, and no agreement is needed beyond
-//! one message to each member. The number of contexts that one process can lead is what remains of 32
-//! bits, half of them: a million for a job of 1024. A leader that has none left says so in
-//! that message, so that every member gets the error.
+//! A context is assigned by one process, the *leader* of the creation, from a counter of its own, and contains the
+//! leader's number: no two leaders assign the same, and no agreement is needed beyond one message to each member. The
+//! number of contexts that one process can lead is what remains of 32 bits, half of them: a million for a job of 1024. A
+//! leader that has none left says so in that message, so that every member gets the error.
 
 use std::sync::Arc;
 

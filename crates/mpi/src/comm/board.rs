@@ -1,11 +1,11 @@
-//! Board of a communicator: when it is made, and what is carried out on it.
+//! Board of a communicator: when it is made, and which collectives use it.
 //!
 //! ```text
 //!   trial ── collectives that a board would do ──► rank 0 allocates, all attach ──► used
 //!                                                        └── not all can ──► never
 //! ```
 //!
-//! All members decide alike: they count alike, and whether there is a board they tell each other, by messages.
+//! All members decide alike: they count alike, and tell each other by messages whether there is a board.
 
 use weft_atomic::Ordering;
 use weft_fabric::SharedKey;
@@ -62,7 +62,7 @@ impl Comm {
         ))
     }
 
-    /// `MPI_Barrier` of two whose other member is there already: false, without effect, if anything is not as usual.
+    /// `MPI_Barrier` of two whose other member has arrived already: false, without effect, in any unusual case.
     #[inline(always)]
     #[must_use]
     pub fn barrier_at_once(&self) -> bool {

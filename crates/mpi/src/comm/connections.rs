@@ -1,7 +1,7 @@
-//! Connections: whether a process has to do with processes of other worlds (MPI 5.0, section 11.10.4). It has as long as
-//! it has a communicator with one of them.
+//! Connections: whether a process is connected with processes of other worlds (MPI 5.0, section 11.10.4). It is as long
+//! as it has a communicator with one of them.
 //!
-//! Whoever has to know, the launcher, is told of the first such communicator and of the end of the last one.
+//! The listener (the launcher) is told of the first such communicator and of the end of the last one.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -12,7 +12,7 @@ use crate::process::Process;
 /// Who is told: true when the process gets connected, false when it is independent.
 type Listener = Box<dyn Fn(bool) + Send + Sync>;
 
-/// What a process has to do with processes of other worlds.
+/// Connections of a process with processes of other worlds.
 pub struct Connections {
     /// There may be processes of other worlds. Never unset.
     possible: AtomicBool,
@@ -38,7 +38,7 @@ impl Connections {
         }
     }
 
-    /// Says who is told from now on; the first one counts.
+    /// Sets the listener; the first one set stays.
     pub fn tell(&self, listener: impl Fn(bool) + Send + Sync + 'static) {
         let _ = self.listener.set(Box::new(listener));
     }

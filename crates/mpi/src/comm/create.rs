@@ -1,6 +1,6 @@
 //! Making communicators: duplicate, split, create (MPI 5.0, section 7.4.2).
 //!
-//! How the members come by a context stands in [`agree`](super::agree).
+//! [`agree`](super::agree) says how the members get a context.
 
 use std::sync::Arc;
 
@@ -85,8 +85,8 @@ impl Comm {
         Ok((copy, request))
     }
 
-    /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for who is no member. Of an
-    /// intercommunicator, each side names a part of itself.
+    /// `MPI_Comm_create`: a communicator of `group`, a subgroup; `None` for a rank that is not a member. For an
+    /// intercommunicator, each side gives a part of itself.
     ///
     /// # Errors
     /// `Group` if a member of the group is not in this communicator.

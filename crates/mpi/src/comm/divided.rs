@@ -6,18 +6,18 @@
 //!   MPI_Barrier(comm) ────────────────────────────────────► comm itself: its own context, its own engine
 //! ```
 //!
-//! A communicator whose members have all asserted that they receive no `MPI_ANY_TAG` (MPI 5.0, section 7.4.4) has a *part* for
-//! each channel: a communicator of the same group with a context of that channel, which no program sees. What has a tag (sends,
-//! receives, probes, persistent and partitioned requests) is the part's; collectives, agreements and boards are the
-//! communicator's own. Sender and receiver come to the same part, since both know the tag; of one source and tag all
-//! is in one part, where messages are matched in MPI's order as in every communicator. So threads that
-//! use different tags meet in no engine, and all that an engine knows by context (what is lost, revoked, left over,
-//! awaited, cancelled) it knows of a part as of any other one.
+//! A communicator whose members have all asserted that they receive no `MPI_ANY_TAG` (MPI 5.0, section 7.4.4) has a
+//! *part* for each channel: an internal communicator of the same group with a context of that channel. Operations with a
+//! tag (sends, receives, probes, persistent and partitioned requests) use the part; collectives, agreements and boards
+//! use the communicator itself. Sender and receiver choose the same part, since both know the tag; all messages of one
+//! source and tag are in one part, where they are matched in MPI's order as in every communicator. So threads that use
+//! different tags use different engines, and everything that an engine knows by context (losses, revocations, leftovers,
+//! waits, cancellations) it knows of a part as of any other communicator.
 //!
-//! It is decided when a communicator is made with hints (`MPI_Comm_dup_with_info`, `MPI_Comm_create_from_group`), before there is any
-//! message, and stays so: `MPI_Comm_set_info` changes nothing of it, and `MPI_Comm_get_info` says what holds. The leader decides, as for the
-//! channel of [any other](super::agree): whether its threads may call at once, and how many channels there are. Communicators of two groups, or
-//! of several jobs, have no parts.
+//! This is decided when a communicator is made with hints (`MPI_Comm_dup_with_info`, `MPI_Comm_create_from_group`),
+//! before there is any message, and does not change: `MPI_Comm_set_info` has no effect on it, and `MPI_Comm_get_info`
+//! says what holds. The leader decides, as for the channel of [any other](super::agree): whether its threads may call at
+//! once, and how many channels there are. Communicators of two groups, or of several jobs, have no parts.
 
 use std::sync::Arc;
 
@@ -138,11 +138,11 @@ impl Comm {
         Ok(this)
     }
 
-    /// The hints that it is made with, and whether all members have asserted that they receive no `MPI_ANY_TAG`: one that
-    /// does not hold is false for who asks.
+    /// Sets the hints that it is made with, and whether all members have asserted that they receive no `MPI_ANY_TAG`; a
+    /// hint that does not hold is reported as false.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn keep_info(&self, info: &Info, no_any_tag: bool) -> Result<()> {
         let mut info = info.clone();
         if info.get(NO_ANY_TAG)?.is_some() {
@@ -152,11 +152,11 @@ impl Comm {
         Ok(())
     }
 
-    /// `MPI_Comm_set_info`: the hints that it has and that are not named stay, and so does what was decided when it was
-    /// made.
+    /// `MPI_Comm_set_info`: existing hints that are not named stay, and so does what was decided when the communicator
+    /// was made.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn set_info(&self, info: &Info) -> Result<()> {
         let mut own = self.extras().info();
         info.iter()

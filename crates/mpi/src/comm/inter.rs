@@ -1,12 +1,12 @@
-//! Intercommunicators: two groups that talk to each other (MPI 5.0, section 7.6).
+//! Intercommunicators: communicators of two groups (MPI 5.0, section 7.6).
 //!
 //! ```text
 //!   local group ── local leader ◄── peer communicator ──► remote leader ── remote group
 //! ```
 //!
-//! The two leaders exchange their groups and a context, and each tells its group. From then on ranks
-//! of messages are ranks of the remote group. Collectives number everybody: the local group first, the
-//! remote one behind it, so each side has numbers of its own (see [`crate::coll::inter`]).
+//! The two leaders exchange their groups and a context, and each tells its group. From then on ranks of messages are
+//! ranks of the remote group. Collectives number all processes: the local group first, then the remote group, so each
+//! side has numbers of its own (see [`crate::coll::inter`]).
 
 use std::sync::Arc;
 
@@ -24,21 +24,21 @@ use crate::p2p::SendMode;
 const CREATE: &str = "MPI_Intercomm_create";
 const MERGE: &str = "MPI_Intercomm_merge";
 
-/// How a leader reaches the other one.
+/// How a leader reaches the other leader.
 #[derive(Clone, Copy, Debug)]
 pub struct Bridge<'a> {
     /// A communicator that has both leaders.
     pub comm: &'a Comm,
     /// Rank of the other leader there.
     pub remote_leader: u32,
-    /// Tells creations apart that run at the same time.
+    /// Tells simultaneous creations apart.
     pub tag: i32,
 }
 
 /// What the leaders tell each other first.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Greeting {
-    /// A context, if this is the leader who draws it.
+    /// A context, if this leader draws it.
     pub context: u32,
     /// Processes of the group; 0 says that there is no context, or to one's own group that the meeting failed.
     pub size: u32,

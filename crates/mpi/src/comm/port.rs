@@ -1,5 +1,5 @@
-//! Ports: groups that share no communicator meet (MPI 5.0, section 11.9). A port is the number of a process in the job and
-//! a number of its own; nothing listens but the engine.
+//! Ports: groups that share no communicator connect (MPI 5.0, section 11.9). A port is the number of a process in the job
+//! and a number of its own; only the engine listens.
 //!
 //! ```text
 //!   connecting root                              accepting root
@@ -9,8 +9,8 @@
 //!   receives                  ◄── serial ──      its group
 //! ```
 //!
-//! Then each root tells its group, as in `MPI_Intercomm_create`. The serial is drawn by who calls, so that calls
-//! of one process that run at the same time are told apart. How groups of two jobs meet: [`abroad`](super::abroad).
+//! Then each root tells its group, as in `MPI_Intercomm_create`. The caller draws the serial, so that simultaneous calls
+//! of one process are told apart. [`abroad`](super::abroad) connects groups of two jobs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,8 +48,8 @@ pub struct AwaitedWorld<'a> {
     pub port: Port,
     /// Its number.
     pub number: u32,
-    /// Asks whoever has started it: why it does not come, if it does not. Asked when an [absence](weft_fabric::Absences) is told that
-    /// may be one of this world.
+    /// Asks the launcher why the other side does not come, if it does not. Called when an
+    /// [absence](weft_fabric::Absences) is reported that may be of this world.
     pub missing: &'a dyn Fn() -> Option<String>,
 }
 
@@ -123,8 +123,8 @@ pub(crate) fn first_call(world: u32) -> u32 {
 }
 
 impl Comm {
-    /// `MPI_Comm_accept`: an intercommunicator with whoever connects to a port of the root. `port` matters there only;
-    /// its error is everybody's.
+    /// `MPI_Comm_accept`: an intercommunicator with a group that connects to a port of the root. `port` matters only
+    /// there; its error is returned at all ranks.
     ///
     /// # Errors
     /// `Port` if the root has none; `Comm` for an intercommunicator, or if the groups have a process in common.
@@ -143,8 +143,8 @@ impl Comm {
         self.join_group(ACCEPT, ErrorClass::Port, root, met, true)
     }
 
-    /// `MPI_Comm_connect`: an intercommunicator with the group whose root accepts at a port. `port` matters at the root
-    /// only; its error is everybody's.
+    /// `MPI_Comm_connect`: an intercommunicator with the group whose root accepts at a port. `port` matters only at the
+    /// root; its error is returned at all ranks.
     ///
     /// # Errors
     /// `Port` if the root has none, or the port is closed; `Comm` as for [`Self::accept`].
@@ -325,7 +325,7 @@ fn named(name: &str, port: Option<Result<Port>>) -> Result<Port> {
 }
 
 impl Process {
-    /// A port of this process is closed: those who have called and were not accepted are told.
+    /// Closes a port of this process: callers that were not accepted are told.
     pub fn close_port(&self, number: u32) {
         let mut engine = self.lock();
         engine.look();

@@ -1,4 +1,4 @@
-//! Going on after a loss: revoking a communicator, agreeing, and making a smaller one of those that are left (the
+//! Recovery after a loss: revoking a communicator, agreeing, and making a smaller one of the remaining members (the
 //! extension for user-level failure mitigation).
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //!   acknowledge: receives from anybody go on, agreements do not mind
 //! ```
 //!
-//! How all come to the same decision: [`engine::recovery`](crate::engine).
+//! [`engine::recovery`](crate::engine) says how all come to the same decision.
 
 use std::sync::{Arc, OnceLock};
 
@@ -138,8 +138,9 @@ impl Comm {
         self.lock().check_usable(self.context())
     }
 
-    /// `MPIX_Comm_revoke`: what is under way on this communicator, and what is begun later, ends in an error of class
-    /// `Revoked` at all members; but not [`agree`](Self::agree), [`shrink`](Self::shrink) and what tells of losses.
+    /// `MPIX_Comm_revoke`: operations under way on this communicator, and later ones, end with an error of class
+    /// `Revoked` at all members, except [`agree`](Self::agree), [`shrink`](Self::shrink) and the functions that report
+    /// losses.
     pub fn revoke(&self) {
         // Another job has other numbers for these members: it hears nothing of it.
         let everybody = self.everybody();
@@ -152,7 +153,7 @@ impl Comm {
         }
     }
 
-    /// `MPIX_Comm_is_revoked`: whether this rank has heard that it is.
+    /// `MPIX_Comm_is_revoked`: whether this rank knows that it is revoked.
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.with_parts().any(|part| {
@@ -162,7 +163,8 @@ impl Comm {
         })
     }
 
-    /// `MPIX_Comm_get_failed`: the members that this rank knows to be lost, in the order in which it heard of them.
+    /// `MPIX_Comm_get_failed`: the members that this rank knows to be lost, in the order in which it learned of the
+    /// losses.
     #[must_use]
     pub fn failed(&self) -> Group {
         let everybody = self.everybody();
@@ -178,9 +180,9 @@ impl Comm {
         Group::of(engine.acknowledged(self.context(), Some(&everybody)))
     }
 
-    /// `MPIX_Comm_ack_failed`: acknowledges the first `most` of [`failed`](Self::failed); answers how many are. Receives
-    /// from anybody go on without those, and they are no error of [`agree`](Self::agree) once all members have
-    /// acknowledged them.
+    /// `MPIX_Comm_ack_failed`: acknowledges the first `most` of [`failed`](Self::failed); returns how many are
+    /// acknowledged. Receives from `MPI_ANY_SOURCE` go on without those, and they are no error of [`agree`](Self::agree)
+    /// once all members have acknowledged them.
     pub fn acknowledge_failed(&self, most: usize) -> usize {
         let everybody = self.everybody();
         let mut engine = self.lock();
@@ -205,11 +207,12 @@ impl Comm {
         }
     }
 
-    /// `MPIX_Comm_agree`: the bitwise and of the flags of all members, the same at all that live, whoever dies meanwhile.
+    /// `MPIX_Comm_agree`: the bitwise and of the flags of all members, the same at all living ones, whichever members die
+    /// meanwhile.
     ///
     /// # Errors
-    /// `ProcFailed`, at all members alike, if one is lost and not all others have acknowledged that; the flag is agreed on
-    /// all the same.
+    /// `ProcFailed`, the same at all members, if one is lost and not all others have acknowledged that; the flag is
+    /// agreed on all the same.
     pub fn agree(&self, flag: &mut i32) -> Result<()> {
         let mut bytes = flag.to_ne_bytes();
         let region = crate::buffer::region_of(&mut bytes);
@@ -232,8 +235,8 @@ impl Comm {
         self.start_agreement(Purpose::Agree, bytes, UNNAMED, Arc::new(FlagWriter(flag)))
     }
 
-    /// `MPIX_Comm_shrink`: a communicator of the members that are left, in their order; all that live get the same. Who
-    /// dies meanwhile may be in it.
+    /// `MPIX_Comm_shrink`: a communicator of the remaining members, in their order; all living members get the same. A
+    /// member that dies meanwhile may be in it.
     ///
     /// # Errors
     /// When no context is left.
@@ -248,11 +251,11 @@ impl Comm {
         })
     }
 
-    /// `MPIX_Comm_ishrink`: the communicator is there when the request has ended. `publish` is told of it just before,
-    /// while the process is in use: to call the process from it panics.
+    /// `MPIX_Comm_ishrink`: the communicator exists when the request has ended. `publish` gets it just before, while the
+    /// process is in use: calling the process from it panics.
     ///
     /// # Errors
-    /// `NoMem` if too many requests are live. The request ends as [`shrink`](Self::shrink).
+    /// `NoMem` if too many requests are live. The request ends with the errors of [`shrink`](Self::shrink).
     pub fn ishrink(
         self: &Arc<Self>,
         publish: Option<Publish>,

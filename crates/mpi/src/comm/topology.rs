@@ -1,4 +1,4 @@
-//! Virtual topologies (MPI 5.0, chapter 8): who is whose neighbour.
+//! Virtual topologies (MPI 5.0, chapter 8): the neighbours of each rank.
 //!
 //! ```text
 //!   Cartesian     a grid, some of its dimensions closed to rings      Comm::cartesian
@@ -35,13 +35,13 @@ pub enum Topology {
     Distributed(Distributed),
 }
 
-/// Whom a rank gets from and gives to in a collective among neighbours, in the order of its blocks.
-/// `None`: beyond the edge of a grid.
+/// The ranks that a rank receives from and sends to in a collective among neighbours, in the order of its blocks. `None`:
+/// beyond the edge of a grid.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Neighbours {
-    /// Whom from.
+    /// Ranks to receive from.
     pub sources: Box<[Option<u32>]>,
-    /// Whom to.
+    /// Ranks to send to.
     pub destinations: Box<[Option<u32>]>,
     /// The order in which the messages of one source are for the blocks: places in `sources`. In a
     /// ring of two, what a rank gives to the left comes in from the right.
@@ -60,7 +60,7 @@ impl Neighbours {
 }
 
 impl Topology {
-    /// The neighbours of a rank. A distributed graph is about the rank whose edges it has.
+    /// The neighbours of a rank. A distributed graph knows only the rank whose edges it has.
     #[must_use]
     pub fn neighbours(&self, rank: u32) -> Neighbours {
         match self {

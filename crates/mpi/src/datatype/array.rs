@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Datatype, Recipe};
 use crate::error::{Error, ErrorClass, Result};
 
-/// How an array lies in memory.
+/// Storage order of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// The last dimension is contiguous.
@@ -14,7 +14,7 @@ pub enum Order {
     Fortran,
 }
 
-/// How one dimension of an array is spread over processes. `None` as argument is the default.
+/// Distribution of one dimension of an array over processes. `None` as argument is the default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distribution {
     /// Not at all.

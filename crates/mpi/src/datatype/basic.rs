@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::{Datatype, Recipe};
 
-/// How a number lies in memory.
+/// Representation of a number in memory.
 #[allow(missing_docs)]
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Scalar {
@@ -45,8 +45,7 @@ impl Scalar {
     }
 }
 
-/// What the standard takes a predefined datatype for; decides which operations are allowed (MPI 5.0,
-/// section 6.9.2).
+/// Class of a predefined datatype in the standard; decides which operations are allowed (MPI 5.0, section 6.9.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum BasicKind {
     /// C integer.
@@ -122,7 +121,7 @@ macro_rules! basics {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// What it is.
+            /// Its class.
             #[inline]
             #[must_use]
             pub const fn kind(self) -> BasicKind {

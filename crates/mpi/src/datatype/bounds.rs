@@ -1,11 +1,10 @@
 //! Bounds of a datatype: where it begins and ends (MPI 5.0, sections 5.1.6 to 5.1.8).
 //!
-//! Without markers the bounds follow from the data, the upper one rounded up so that the extent is a
-//! multiple of the strictest alignment. What a datatype was rounded up to belongs to it as a part of
-//! another one: a vector ends where its last element ends, padding included. The standard would let it
-//! end with the last byte of data, but MPICH and Open MPI agree on this, and numpy counts like this. A
-//! resized part brings markers; then only markers count.
-//! Sums are made in 128 bits, so that an overflow is seen and reported.
+//! Without markers the bounds follow from the data, the upper one rounded up so that the extent is a multiple of the
+//! strictest alignment. Padding from this rounding belongs to a datatype when it is a part of another one: a vector ends
+//! where its last element ends, padding included. The standard would let it end with the last byte of data, but MPICH and
+//! Open MPI agree on this, and numpy relies on it. A resized part brings markers; then only markers count. Sums are made
+//! in 128 bits, so that an overflow is detected and reported.
 
 use crate::error::{Error, ErrorClass, Result};
 

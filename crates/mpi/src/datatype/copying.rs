@@ -1,12 +1,12 @@
-//! The one place where the memory of a user's elements is touched: packing and unpacking.
+//! Copying: packing and unpacking, the only code that touches the memory of a user's elements.
 //!
-//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. Which of the [loops] copies them
-//! is chosen once for each nest by that size: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`. Two pieces of
-//! an element are moved in [one loop](pairs). A [direction](Direction) says which sides are elements.
+//! A [walk](super::walk) over the layout yields loop nests over pieces of one size. That size decides once for each nest
+//! which of the [loops] copies it: pieces of up to 128 bytes are [moved](moves) as a few words; larger ones by `memmove`.
+//! Two pieces of an element are moved in [one loop](pairs). A [direction](Direction) says which sides are elements.
 //!
-//! Safety: the caller of [`Datatype::pack_to`] promises the memory that the elements cover, no more; the
-//! layout was checked at construction to lie within the true bounds, so no piece reaches outside. On
-//! the packed side every nest is asserted to end within the bytes that the caller promised there.
+//! Safety: the caller of [`Datatype::pack_to`] promises only the memory that the elements cover; the layout was checked
+//! at construction to lie within the true bounds, so no piece reaches outside. On the packed side every nest is asserted
+//! to end within the bytes that the caller promised there.
 #![allow(unsafe_code)]
 
 mod loops;
@@ -181,12 +181,12 @@ impl<D: Direction> Visit for Moving<D> {
 }
 
 impl Datatype {
-    /// Copies the data of `count` elements at `base`, without gaps, from byte `from_byte` of the data,
-    /// to the front of `into`; answers how many bytes. Call again further on for what did not fit.
+    /// Copies the data of `count` elements at `base`, without gaps, from byte `from_byte` of the data, to the front of
+    /// `into`; returns the number of bytes. Call it again with a later `from_byte` for the rest.
     ///
     /// # Safety
-    /// All bytes that `count` elements of this datatype cover from `base` must be valid for reads, and
-    /// nobody may write to them meanwhile.
+    /// All bytes that `count` elements of this datatype cover from `base` must be valid for reads, and must not be
+    /// written meanwhile.
     pub unsafe fn pack_to(
         &self,
         base: *const u8,
@@ -234,14 +234,13 @@ impl Datatype {
         unsafe { self.unpack_from(base, count, from_byte, SharedBytes::of(bytes)) }
     }
 
-    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte
-    /// `from_byte` of the data; answers how many bytes had room. Bytes are only copied, so others may
-    /// write to them meanwhile. Where pieces of elements overlap, which the standard forbids here, any
-    /// of them wins.
+    /// Copies `bytes` to the data of `count` elements at `base`, where the first of them is byte `from_byte` of the data;
+    /// returns how many bytes had room. Bytes are only copied, so others may write to them meanwhile. Where pieces of
+    /// elements overlap, which the standard forbids here, any of them wins.
     ///
     /// # Safety
-    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and
-    /// nobody may look at them meanwhile.
+    /// All bytes that `count` elements of this datatype cover from `base` must be valid for writes, and must not be
+    /// accessed meanwhile.
     pub unsafe fn unpack_from(
         &self,
         base: *mut u8,
@@ -256,11 +255,11 @@ impl Datatype {
         length
     }
 
-    /// Copies the data of `count` elements at `from` to `count` elements at `to`. Gaps are left alone.
+    /// Copies the data of `count` elements at `from` to `count` elements at `to`. Gaps are not touched.
     ///
     /// # Safety
-    /// All bytes that the elements cover must be valid, from `from` for reads and from `to` for writes, and
-    /// nobody may write to those, nor look at these, meanwhile.
+    /// All bytes that the elements cover must be valid, at `from` for reads and at `to` for writes; meanwhile those at
+    /// `from` must not be written, and those at `to` must not be accessed.
     pub unsafe fn copy(&self, from: *const u8, to: *mut u8, count: usize) {
         let length = self.size().saturating_mul(count);
         self.walk(

@@ -7,15 +7,15 @@
 //! ```
 //!
 //! The first two kinds do not depend on the count, so a receive may be longer than its message; the last does, and is
-//! compared with the hash of as much of the receive's signature as came ([`Datatype::code_of_bytes`]). So a message that
-//! fits is never said not to: what is not known exactly is unknown.
+//! compared with the hash of as much of the receive's signature as arrived ([`Datatype::code_of_bytes`]). So a matching
+//! message is never refused: what is not known exactly is unknown.
 //!
-//! Elements fit if they are *represented* alike: integers, characters and logicals of one size, with or without a sign;
-//! floating-point numbers of one format; complex numbers as two of these. The names need not be the same, for programs
-//! that mix `MPI_INT` with `MPI_INT32_T` or `MPI_CHAR` with `MPI_UNSIGNED_CHAR` work, and are many.
+//! Elements match if they are *represented* alike: integers, characters and logicals of one size, with or without a sign;
+//! floating-point numbers of one format; complex numbers as two of these. The names need not be the same, because
+//! programs that mix `MPI_INT` with `MPI_INT32_T` or `MPI_CHAR` with `MPI_UNSIGNED_CHAR` work, and are many.
 //!
-//! A [`Digest`] is what a node of a signature knows of its elements. Digests of parts give that of the whole, and those of
-//! `n` equal parts take `log n` steps: the hash is the polynomial `Σ representation(i) · BASE^i`.
+//! A [`Digest`] is what a node of a signature knows about its elements. Digests of parts give that of the whole, and
+//! those of `n` equal parts take `log n` steps: the hash is the polynomial `Σ representation(i) · BASE^i`.
 
 use super::Datatype;
 use super::basic::{Basic, BasicKind, Scalar};
@@ -84,7 +84,7 @@ impl SignatureCode {
         self.0
     }
 
-    /// What a peer says; any bits are a code.
+    /// The code of a peer; any bits are valid.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u16) -> Self {
@@ -122,7 +122,7 @@ impl SignatureCode {
                 .is_none_or(|other| one == Some(representation(other)))
     }
 
-    /// What it stands for, as a message to people says it.
+    /// Its name in messages to the user.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.basic() {
@@ -237,7 +237,7 @@ impl Datatype {
         self.signature.digest.times(count as u64).code()
     }
 
-    /// The code that a message of so many bytes must have to be received as elements of this datatype. `None` if such a
+    /// The code that a message of this many bytes must have to be received as elements of this datatype. `None` if such a
     /// message ends within a basic element.
     #[must_use]
     pub fn code_of_bytes(&self, bytes: u64) -> Option<SignatureCode> {

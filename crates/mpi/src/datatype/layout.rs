@@ -1,4 +1,4 @@
-//! Layout of a datatype: where its bytes lie, as a tree that stays small however many elements it stands for.
+//! Layout of a datatype: where its bytes lie, as a tree that stays small for any number of elements.
 //!
 //! ```text
 //!   Block            bytes in one piece
@@ -8,9 +8,9 @@
 //!   Sequence         bodies at given displacements                        (struct of vectors)
 //! ```
 //!
-//! The order is that of the type map, which is the order of packing; it need not be that of memory.
-//! Pieces that follow each other both in the map and in memory are one piece. A [walk](super::walk)
-//! turns a tree into loop nests; memory is touched in [`copying`](super::copying) only.
+//! The order is that of the type map, which is the order of packing; it need not be that of memory. Pieces that follow
+//! each other both in the map and in memory are one piece. A [walk](super::walk) turns a tree into loop nests; only
+//! [`copying`](super::copying) touches memory.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ pub(super) enum Shape {
 /// One piece of [`Shape::Blocks`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
-    /// Where it lies.
+    /// Its offset.
     pub offset: isize,
     /// Bytes of data before it.
     pub before: usize,
@@ -203,7 +203,7 @@ impl Node {
         list.finish()
     }
 
-    /// How many pieces there are.
+    /// Number of pieces.
     pub fn pieces(&self) -> u64 {
         self.pieces
     }

@@ -1,8 +1,7 @@
-//! Trees of counted references that may be nested as deep as a program likes: their end takes no stack.
+//! Nested: trees of counted references of any depth, whose drop takes no stack.
 //!
-//! A datatype keeps what it was built from, that what it was built from, and so on. Dropping the last
-//! reference to a chain of a million would be a million calls within each other, and the stacks of fibers
-//! have room for a hundred.
+//! A datatype keeps the datatypes that it was built from, these keep theirs, and so on. Dropping the last reference to a
+//! chain of a million would be a million nested calls, and the stacks of fibers have room for a hundred.
 
 use std::sync::Arc;
 

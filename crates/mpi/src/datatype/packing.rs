@@ -1,8 +1,8 @@
-//! `MPI_Pack` and `MPI_Unpack` (MPI 5.0, section 5.2), plain and external: a buffer of packed data
-//! with a position that moves on.
+//! Packing: `MPI_Pack` and `MPI_Unpack` (MPI 5.0, section 5.2), plain and external: a buffer of packed data with a
+//! position that advances.
 //!
-//! Plain packed data are the data without gaps, and nothing else: what was packed may be received as
-//! the datatype, and the other way round, as the standard demands.
+//! Plain packed data are the data without gaps, and nothing else: packed data may be received as the datatype, and the
+//! other way round, as the standard demands.
 
 use std::sync::Arc;
 

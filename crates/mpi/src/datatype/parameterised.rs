@@ -1,4 +1,4 @@
-//! Datatypes by the numbers that they must hold: those of Fortran's `selected_real_kind` and
+//! Parameterised datatypes, by the numbers that they must hold: those of Fortran's `selected_real_kind` and
 //! `selected_int_kind` (MPI 5.0, section 19.1.5).
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ const REALS: [((i64, i64), Basic, Basic); 3] = [
 ];
 
 impl Datatype {
-    /// The smallest integers of so many decimal digits (`MPI_Type_create_f90_integer`).
+    /// The smallest integers with this many decimal digits (`MPI_Type_create_f90_integer`).
     ///
     /// # Errors
     /// `Arg` if there are none.
@@ -34,12 +34,12 @@ impl Datatype {
         Self::parameterised(TypeClass::Integer, [range].into(), *basic)
     }
 
-    /// The smallest real or complex numbers of so many decimal digits and with such exponents
-    /// (`MPI_Type_create_f90_real`, `MPI_Type_create_f90_complex`). `None` (`MPI_UNDEFINED`) for what
-    /// does not matter; `given` is both as the program gave them.
+    /// The smallest real or complex numbers with this many decimal digits and this range of exponents
+    /// (`MPI_Type_create_f90_real`, `MPI_Type_create_f90_complex`). `None` (`MPI_UNDEFINED`) if one does not matter;
+    /// `given` is both as the program gave them.
     ///
     /// # Errors
-    /// `Arg` if there are none, or nothing is asked for.
+    /// `Arg` if there are none, or neither is given.
     pub fn f90_real(
         class: TypeClass,
         precision: Option<i64>,

@@ -1,4 +1,4 @@
-//! Pieces of a datatype: where its data lie, for whoever looks at a file through it (MPI 5.0, section 14.3).
+//! Pieces of a datatype: where its data lie, for access to a file through it (MPI 5.0, section 14.3).
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -47,8 +47,8 @@ const SHALLOW: u32 = 6;
 type Going = ControlFlow<()>;
 
 impl Datatype {
-    /// Calls `visit` with (offset, number, stride, bytes of each) of the pieces that hold the `length` bytes of data from byte `from`
-    /// of elements repeated without end: in the order of the data, until it breaks off.
+    /// Calls `visit` with (offset, number, stride, bytes of each) of the pieces that hold the `length` bytes of data from
+    /// byte `from` of endlessly repeated elements, in the order of the data, until `visit` stops it.
     pub fn pieces(
         &self,
         from: usize,
@@ -61,7 +61,7 @@ impl Datatype {
         }
     }
 
-    /// How many pieces an element has: those that touch may be counted apart.
+    /// Number of pieces of an element; touching pieces may be counted separately.
     #[must_use]
     pub fn piece_count(&self) -> u64 {
         self.layout.node.as_ref().map_or(0, |node| node.pieces())

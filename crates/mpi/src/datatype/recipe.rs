@@ -7,15 +7,15 @@ use super::basic::{Basic, TypeClass};
 use super::nested::{Nested, drop_children};
 use super::{Combiner, Datatype};
 
-/// How a datatype is built. Counts are checked by [`Datatype::build`], so the numbers of a call may be
-/// put here as they are.
+/// The call that builds a datatype, with its arguments. [`Datatype::build`] checks counts, so the numbers of a call may
+/// be put here unchecked.
 #[allow(missing_docs)]
 #[derive(Clone, Debug)]
 pub enum Recipe {
     /// A predefined one.
     Named(Basic),
-    /// `of`, duplicated so many times in a row. A built datatype has an `of` here that is no duplicate
-    /// itself: who duplicates and frees in a loop keeps no chain.
+    /// `of`, duplicated this many times in a row. In a built datatype `of` is no duplicate itself, so that duplicating
+    /// and freeing in a loop keeps no chain.
     Dup {
         of: Arc<Datatype>,
         times: u64,

@@ -1,6 +1,6 @@
 //! The type signature: which basic elements a datatype holds, in order. Compact like the layout.
 //!
-//! It may be nested as deep as the program nests its constructors, so nothing here recurs.
+//! It may be nested as deep as the program nests its constructors, so nothing here recurses.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,13 +14,13 @@ use super::nested::{Nested, drop_children};
 #[derive(Debug)]
 pub(super) struct Signature {
     shape: Shape,
-    /// How many basic elements.
+    /// Number of basic elements.
     pub elements: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Their bytes in the representation `external32`, which are not more.
     pub external: u64,
-    /// What they are, in short.
+    /// Digest of their types.
     pub digest: Digest,
 }
 
@@ -80,7 +80,7 @@ impl Signature {
         })
     }
 
-    /// `count` times `body`. Whoever calls has made sure that the bytes fit into 64 bits.
+    /// `count` times `body`. The caller ensures that the bytes fit into 64 bits.
     pub fn repeated(body: &Arc<Self>, count: u64) -> Arc<Self> {
         if count == 1 {
             return Arc::clone(body);
@@ -101,7 +101,7 @@ impl Signature {
         })
     }
 
-    /// These one after the other. Whoever calls has made sure that the bytes fit into 64 bits.
+    /// These in sequence. The caller ensures that the bytes fit into 64 bits.
     pub fn sequence(mut parts: Vec<Arc<Self>>) -> Arc<Self> {
         parts.retain(|part| part.elements > 0);
         let sum = |of: fn(&Self) -> u64| parts.iter().map(|part| of(part)).sum();
@@ -131,8 +131,8 @@ impl Signature {
         parts.iter().all(same).then_some(first)
     }
 
-    /// How many whole basic elements `bytes` bytes of such data hold; `None` if the last is cut, or if
-    /// bytes are left over without any element. The data repeat.
+    /// Number of whole basic elements in `bytes` bytes of such data; `None` if the last is cut, or if bytes are left over
+    /// without any element. The data repeat.
     pub fn elements_in(&self, bytes: u64) -> Option<u64> {
         let (mut node, mut left, mut elements) = (self, bytes, 0u64);
         loop {
@@ -162,7 +162,7 @@ impl Signature {
         }
     }
 
-    /// What the elements are of which the first `bytes` bytes consist; `None` if the last is cut. The data repeat.
+    /// Digest of the elements in the first `bytes` bytes; `None` if the last is cut. The data repeat.
     pub fn digest_of(&self, bytes: u64) -> Option<Digest> {
         let (mut node, mut left, mut digest) = (self, bytes, Digest::NOTHING);
         loop {

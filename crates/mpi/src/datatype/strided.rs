@@ -1,4 +1,5 @@
-//! StridedBlock: pieces of equal size at equal distances, as which another process is told where the data of elements lie.
+//! Strided block: pieces of equal size at equal distances, the form in which another process is told where the data of
+//! elements lie.
 
 use super::Datatype;
 use super::walk::{self, Loop, Spot, Visit};

@@ -7,10 +7,10 @@
 //!           each loop: how often, how far apart in memory, how far apart among the packed data
 //! ```
 //!
-//! A run knows both where its pieces lie in memory and where their data are when packed, so loops may
-//! be taken in whatever order is quickest. Elements of a struct are taken piece by piece, [two at a time](Visit::pairs), for
-//! some elements at a time, not element by element: how pieces are copied is then chosen once for all of
-//! them, and they are still in the cache when the next ones are taken. Short loops go outside.
+//! A run knows both where its pieces lie in memory and where their data are when packed, so loops may be taken in the
+//! fastest order. Elements of a struct are taken piece by piece, [two at a time](Visit::pairs), for some elements at a
+//! time, not element by element: the method of copying is then chosen once for all of them, and they are still in the
+//! cache when the next ones are taken. Short loops go outside.
 //!
 //! Everything here is arithmetic. `from` and `length` may cut pieces anywhere.
 

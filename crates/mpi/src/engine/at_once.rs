@@ -1,5 +1,5 @@
-//! Operations that end within their call: the engine is free, the message is small and its bytes lie together, and
-//! nothing has to be said to anybody. They make no request.
+//! Operations that end within their call: the engine is free, the message is small and contiguous, and nothing has to be
+//! reported. They make no request.
 //!
 //! ```text
 //!   send      nothing waits for the fabric ── short, and its lane is open? ── written there, counted
@@ -9,14 +9,14 @@
 //!             else a look, packet by packet: the message that comes goes straight to the buffer
 //! ```
 //!
-//! Each answers `None` or false, without effect on its own operation, whenever anything is not as usual: then the call
-//! begins the operation as any other, and what has to be said is said there. So nothing here makes an error.
+//! Each returns `None` or false, without effect on its own operation, in any unusual case: then the call begins the
+//! operation in the usual way, and errors are reported there. So nothing here makes an error.
 //!
 //! # Order
-//! The receive of a call that looks is younger than all that are posted, and no message that came before matches it:
-//! an arrival asks the posted ones first, then the [`Looking`](super::looking::Looking) one. It is taken back before the engine is let go of, so
-//! nobody posts a receive meanwhile. A message that it matches and cannot take ends the look: no later one may overtake
-//! that.
+//! The receive of a call that polls is younger than all posted receives, and no message that arrived before matches it:
+//! an arrival is offered to the posted receives first, then to the [`Looking`](super::looking::Looking) one. That is
+//! withdrawn before the engine is released, so no receive is posted meanwhile. A message that it matches and cannot take
+//! ends the polling: no later one may overtake that.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Attached buffer: how many bytes buffered sends may take, and take (MPI 5.0, section 3.6).
+//! Attached buffer: how many bytes buffered sends may use, and do use (MPI 5.0, section 3.6).
 //!
-//! The copy of a message stands in memory of the engine; of the attached buffer only the size is used. What is
-//! under way counts against it with [`OVERHEAD`] bytes a message, as the standard's model does.
+//! The copy of a message is in memory of the engine; only the size of the attached buffer is used. Each message under way
+//! counts against it with [`OVERHEAD`] additional bytes, as in the standard's model.
 
 use std::collections::HashSet;
 

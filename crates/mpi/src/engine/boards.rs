@@ -1,5 +1,5 @@
 //! Boards: groups whose members share memory, each with a [`Board`](weft_fabric::board::Board) on which they do
-//! collectives without messages and without a request; large data slice by slice, an epoch for each.
+//! collectives without messages and without a request; large data go slice by slice, one epoch for each.
 //!
 //! ```text
 //!            ┌─────────────────────────────── for each epoch ────────────────────────────────────────────┐
@@ -7,24 +7,26 @@
 //!               └──────────── both wait as every call does, in `Guard::wait_for` ─────────────┘
 //! ```
 //!
-//! Who arrives last wakes those who sleep; who waits for one member is woken by that one. What a rank waits for stands in
-//! the table ([`Awaited`]), and is looked at with each look of the engine: whoever drives finds it for those who are parked.
+//! The last member to arrive wakes the sleepers; a member that waits for one other is woken by that one. The table of
+//! boards says what a rank waits for ([`Awaited`]), and each poll of the engine checks it: the driver finds it for parked
+//! threads.
 //!
 //! # Loss and mismatch
-//! A wait ends in an error that names who is lost, and in one if a member does something else than this rank: the notes
-//! beside the data say what each does. Nothing that a note says is used for anything but comparing.
+//! A wait ends in an error that names the lost member, or in one if a member does something else than this rank: the
+//! notes beside the data say what each does. The contents of a note are only compared.
 //!
 //! # End
-//! A member leaves the board when its communicator is freed. Whoever allocated the memory gives it back when all have left.
+//! A member leaves the board when its communicator is freed. The member that allocated the memory releases it when all
+//! have left.
 
 //!
 //! | file | what |
 //! |---|---|
-//! | `communicator_board` | the board of one communicator: what its rank waits for there, and disagreement |
+//! | `communicator_board` | the board of one communicator: what its rank waits for there, and mismatch |
 //! | `epochs` | a collective of this rank on a board, epoch by epoch |
-//! | `history` | what stands in a note of calls before, and of lengths |
+//! | `history` | the part of a note about earlier calls, and about lengths |
 //! | `meeting` | barriers of two that end at once |
-//! | `memory` | making boards, and giving their memory back |
+//! | `memory` | making boards, and releasing their memory |
 
 mod communicator_board;
 mod epochs;

@@ -1,16 +1,16 @@
-//! Callbacks: code of the program that the engine calls, when it is not held.
+//! Callbacks: code of the program that the engine calls while it is not held.
 //!
-//! | what | whose code |
+//! | purpose | owner of the code |
 //! |---|---|
-//! | to wake a task, to drop its waker | the executor's |
-//! | to combine elements by a user's operation | the program's |
-//! | to drop a schedule that has such an operation | what the operation keeps |
-//! | to hear of events | a tool's |
+//! | waking a task, dropping its waker | the executor |
+//! | combining elements by a user's operation | the program |
+//! | dropping a schedule that has such an operation | the operation |
+//! | receiving events | a tool |
 //!
-//! Such code may call the library, may wait in it, and may let other fibers of its thread run. Whoever lets
-//! go of the engine runs what is there ([`Guard`](super::Guard)); whoever drives progress hands that over
-//! first. A panic of such code ends here: whoever happens to run it did not call it. That of an operation is
-//! an error of its collective.
+//! Such code may call the library, may wait in it, and may let other fibers of its thread run. The thread that releases
+//! the engine runs pending callbacks ([`Guard`](super::Guard)); a driver hands over progress first. A panic of such code
+//! is caught here, because the thread that runs it did not call it. A panic of an operation is an error of its
+//! collective.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,24 +1,25 @@
-//! Collective mismatches: ranks that disagree about a collective are found out before anybody sleeps over it.
+//! Collective mismatches: ranks that disagree about a collective are detected before a rank sleeps in it.
 //!
-//! Ranks that pass different counts may choose different algorithms, and then wait for messages that
-//! nobody sends. But some rank sends what another one does not expect. Whoever is about to sleep looks
-//! whether a collective under way has got more messages of a peer than it will still receive: that is
-//! no delay, but a mistake of the program, and ends in an error.
+//! Ranks that pass different counts may choose different algorithms, and then wait for messages that are never sent. But
+//! then some rank sends what another one does not expect. A rank that is about to sleep checks whether a collective under
+//! way has got more messages from a peer than it will still receive: that is no delay, but a mistake of the program, and
+//! ends in an error.
 //!
-//! Ranks that take the way of a [board](super::boards) find on it what the others do; one of them may have sent a message
-//! instead, or may wait for one. Both are seen: a message of the same number came here, or somebody has arrived on the
-//! board with the number of a collective that this rank does by messages.
+//! Ranks that use a [board](super::boards) find on it what the others do. One of them may have sent a message instead, or
+//! may wait for one. Both are detected: a message with the same number came here, or a member has arrived on the board
+//! with the number of a collective that this rank does by messages.
 //!
-//! A persistent collective is left out: a peer that is ahead may have begun it again.
+//! A persistent collective is exempt: a peer that is ahead may have begun it again.
 //!
-//! Messages of collectives carry the [note](super::collective_note) of what they belong to, which a receive compares; on
-//! boards it stands beside the data of each member, and who is about to sleep looks at those of all who have arrived.
+//! Messages of collectives carry the [note](super::collective_note) of their collective, which a receive compares; on
+//! boards it is beside the data of each member, and a rank that is about to sleep checks the notes of all that have
+//! arrived.
 //!
-//! # Everybody is told
-//! Who finds that collectives do not fit tells all members, by a message of its own. The collectives of that context that
-//! they are in end with what it says, and so does each that is begun later, here as there: members that have gone through
-//! different collectives cannot know what comes next, and would wait for each other for ever. Where the two are that do not fit is in
-//! [`mismatch_places`](super::mismatch_places).
+//! # All members are told
+//! A rank that finds a mismatch tells all members, by a message of its own. Their collectives of that context end with
+//! this error, and so does each later one, here as there: members that have gone through different collectives cannot
+//! know what comes next, and would wait for each other for ever.
+//! [`mismatch_places`](super::mismatch_places) finds where in the program the two mismatched ranks are.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,15 +1,16 @@
-//! Note of a collective: a word that all members of a communicator compute alike from what must be the same on all.
+//! Note of a collective: a word that all members of a communicator compute alike from everything that must be the same at
+//! all.
 //!
 //! ```text
 //!   bits 0..8   8..16       16..48   48..64
 //!        call   operation   root     signature code
 //! ```
 //!
-//! Between two groups the two highest bits of the root say which group it is of, which both know alike.
+//! Between two groups the two highest bits of the root say which group it belongs to; both groups know this alike.
 //!
-//! It stands on boards, and travels in the messages of collectives: whole, as the token of an eager message, which needs
-//! none, and as a [digest](CollectiveNote::digest) in the place of the signature, where messages of programs have that of
-//! their data. Zero says nothing: it fits every other.
+//! The note is on boards, and travels in the messages of collectives: whole, as the token of an eager message, which
+//! needs none, and as a [digest](CollectiveNote::digest) in place of the signature, where messages of programs have that
+//! of their data. Zero means nothing: it matches every note.
 
 use weft_fabric::Peer;
 

@@ -1,4 +1,4 @@
-//! Completion: what the end of a request brings about.
+//! Completion: the consequences of the end of a request.
 //!
 //! ```text
 //!   complete ──► run_on_complete ─┬─► wake who waits

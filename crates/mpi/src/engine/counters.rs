@@ -1,8 +1,8 @@
 //! Counters: what the engine counts of its work, for tools that ask while it runs (MPI 5.0, section 15.3).
 //!
-//! Whoever has the engine counts, by plain loads and stores: one writer at a time, which the lock of the engine orders.
-//! Whoever asks needs no lock: a counter is one load, and two counters may be of different moments.
-//! A queue's length is not kept but follows from what came and what went.
+//! The holder of the engine counts, by plain loads and stores: there is one writer at a time, which the lock of the
+//! engine orders. A reader needs no lock: a counter is one load, and two counters may be from different moments. A
+//! queue's length is not kept, but computed from arrivals and departures.
 
 use weft_atomic::{AtomicU64, Ordering};
 
@@ -312,11 +312,11 @@ impl Counters {
     }
 }
 
-/// What is shown of a running rank to who looks at it from outside: the sum of some counters.
+/// Counters of a running rank that are shown to the outside: each is the sum of some counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Shown {
-    /// Messages sent, by whatever protocol.
+    /// Messages sent, by any protocol.
     MessagesSent,
     /// Their bytes.
     BytesSent,
@@ -343,8 +343,9 @@ impl Shown {
 }
 
 impl Counters {
-    /// Where in the memory of this process the counters stand that are shown, each with what it adds to. They stay
-    /// there until this value is dropped, and whoever may read this memory may read them: each is one aligned word.
+    /// Addresses, in the memory of this process, of the counters that are shown, each with the value it adds to. They
+    /// stay valid until this value is dropped. Any process that may read this memory may read them: each is one aligned
+    /// word.
     #[must_use]
     pub fn addresses(&self) -> Vec<(Shown, u64)> {
         let mut found = Vec::new();

@@ -1,6 +1,6 @@
-//! Deferred work: what polling left to do with the fabric, which cannot be called while it is polled.
+//! Deferred work: work with the fabric that polling left, because the fabric cannot be called while it is polled.
 //!
-//! The engine's own code, done right after the poll by [`Engine::run_deferred`]. The program's own code, which must
+//! It is the engine's own code, run right after the poll by [`Engine::run_deferred`]. The program's own code, which must
 //! not run while the engine is held, is [`callbacks`](super::callbacks).
 
 use weft_fabric::Peer;

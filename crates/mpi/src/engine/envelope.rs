@@ -1,14 +1,14 @@
-//! The envelope of a message: what travels in the [`Head`] of every mailbox message of MPI.
+//! Envelope of a message: the contents of the [`Head`] of every mailbox message of MPI.
 //!
 //! ```text
 //!  byte 0      1..4              4..8      8..12   12..16          16..22   22..24      24..32
 //!       kind   generation (24)   context   tag     request index   size     signature   token
 //! ```
 //!
-//! [`Envelope`] is the valid value; a head that comes from a peer is parsed into one, or refused.
-//! `request` names the sender's request where an answer is due. The answer repeats it with the token, a word
-//! that no other transfer of the sender has: the name of a request comes again soon, that word does not. The signature
-//! code of the data is part of every message; answers and pieces have none, and their `size` is as long as a word.
+//! [`Envelope`] is the validated value; a head from a peer is parsed into one, or refused. `request` names the sender's
+//! request if an answer is due. The answer repeats it with the token, a word that no other transfer of the sender has:
+//! the name of a request is reused soon, that word is not. The signature code of the data is part of every message;
+//! answers and pieces have none, and their `size` is a whole word.
 
 use weft_fabric::{HEAD, Head, Token};
 

@@ -1,7 +1,7 @@
-//! Events: what a tool hears of as it happens (MPI 5.0, section 15.3.8). Raised where the engine is held, told where it is
-//! not: by the [`Callbacks`](super::callbacks), in the order in which they happened.
+//! Events for tools as they happen (MPI 5.0, section 15.3.8). Raised while the engine is held, delivered while it is not:
+//! by the [`Callbacks`](super::callbacks), in the order in which they happened.
 //!
-//! While nobody listens to a kind of event, raising it costs one branch.
+//! While there is no listener to a kind of event, raising it costs one branch.
 
 use std::sync::Arc;
 
@@ -50,11 +50,11 @@ impl EventKind {
 /// An event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What.
+    /// The event.
     pub kind: EventKind,
     /// When, on the listener's clock.
     pub time: u64,
-    /// With whom: the rank in `MPI_COMM_WORLD`; -1 for nobody.
+    /// The peer's rank in `MPI_COMM_WORLD`; -1 if there is none.
     pub peer: i32,
     /// The tag of the message; -1 if there is none.
     pub tag: i32,
@@ -64,13 +64,13 @@ pub struct Event {
     pub bytes: u64,
 }
 
-/// Whoever listens.
+/// A listener to events.
 pub trait Listener: Send + Sync {
     /// The time now. Called while the process is in use: to call the process from it panics.
     fn now(&self) -> u64;
     /// An event has happened. Called while the process is not in use.
     fn event(&self, event: &Event);
-    /// So many events of these kinds (a set of [bits](EventKind::bit)) were not told, as too many waited.
+    /// This many events of these kinds (a set of [bits](EventKind::bit)) were dropped, because too many waited.
     fn dropped(&self, kinds: u32, count: u64);
 }
 

@@ -1,4 +1,4 @@
-//! Flow control: a rank that does not receive is not sent more than it has room for.
+//! Flow control: a rank that does not receive is sent no more than it has room for.
 //!
 //! ```text
 //!  sender                                        receiver
@@ -12,20 +12,20 @@
 //!  all up to the first with that tag: Rts, … ──►
 //! ```
 //!
-//! Point-to-point messages of programs are counted. What belongs to collectives, windows and the creation of communicators is not:
-//! that is bounded by itself, and must not wait for a receive of the program.
+//! Point-to-point messages of programs are counted. Messages of collectives, windows and the creation of communicators
+//! are not: they are bounded by themselves, and must not wait for a receive of the program.
 //!
 //! # What a receiver keeps of a peer
-//! When it answers, less than two windows. Then a window until it is asked again, and one more until it answers that: four. And one
-//! of announcements, which it asked for if they are more.
+//! When it answers, less than two windows. Then one window until it is asked again, and one more until it answers: four
+//! in all. And one window of announcements; further ones only if it asked for them.
 //!
-//! # Why nobody waits for ever
-//! A message beyond the window is announced, so the receiver can match it, whatever it has not received. One that is
-//! held back is behind others of its context that are announced. Either those are matched, and their answers let it go; or
-//! the receiver posts a receive, or probes, for a message that is not there: then it asks, as it knows by `HeldBack`, which
-//! was sent behind the last announcement. The sender notes what it was asked for and has not: a message like that is announced
-//! at once, with all before it. So each posted receive of the receiver meets the oldest message that it matches,
-//! as if nothing were held back.
+//! # Why no rank waits for ever
+//! A message beyond the window is announced, so the receiver can match it, whatever it has not received. A message that
+//! is held back is behind others of its context that are announced. Either those are matched, and their answers release
+//! it; or the receiver posts a receive, or probes, for a message that has not arrived: then it asks for it, since it
+//! knows from `HeldBack`, which was sent after the last announcement, that there are more. The sender notes requests that
+//! it cannot meet yet: a matching message is then announced at once, with all before it. So each posted receive of the
+//! receiver meets the oldest message that it matches, as if nothing were held back.
 
 use weft_fabric::{Peer, Token};
 use weft_matching::{Source, SourcePattern, TagPattern};

@@ -1,4 +1,4 @@
-//! Futures that are pending: how many, and whether a thread makes progress on their behalf.
+//! Pending futures: their number, and whether a thread makes progress on their behalf.
 
 use super::Engine;
 

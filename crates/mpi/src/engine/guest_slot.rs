@@ -1,8 +1,7 @@
 //! Guest slot: the place of another layer that uses the engine's endpoint, such as the services.
 //!
-//! What arrives and is no business of the engine goes to the guest at once, without the fabric, which is being
-//! polled. The guest is *called* then: after the poll it settles what needs the fabric, again and again until it
-//! says that nothing is left.
+//! Arrivals that do not concern the engine go to the guest at once, without the fabric, which is being polled. The guest
+//! is then *called*: after the poll it settles what needs the fabric, repeatedly until it says that nothing is left.
 
 use weft_fabric::{Fabric, GUEST_KEY, Guest, Head, Operation, Peer, SharedBytes, SyncKey};
 

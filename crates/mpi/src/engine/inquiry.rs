@@ -1,4 +1,5 @@
-//! Inquiry: whoever watches the job asks what the threads of this rank wait for; each that waits says so itself.
+//! Inquiry: the process that watches the job asks what the threads of this rank wait for; each waiting thread answers
+//! itself.
 //!
 //! ```text
 //!   driver   sleeps ─ rung ─ looks at everything, finds nothing ─ wakes parked threads ─ adds its Wait ─ sleeps
@@ -7,20 +8,21 @@
 //! ```
 //!
 //! # What an answer says
-//! A rank answers only when each of its threads that waits has looked since it was asked and found nothing, and it
-//! answers from within the sleep of its driver. So two answers with the same [`activity`](RankWaits::activity) say
-//! that in between none of these threads has left its call, and that nothing has come to this rank: whatever comes
-//! ends the sleep, and the next one is another.
+//! A rank answers only when each of its waiting threads has looked since it was asked and found nothing, and it answers
+//! from within the sleep of its driver. So two answers with the same [`activity`](RankWaits::activity) prove that in
+//! between none of these threads has left its call, and that nothing has come to this rank: anything that comes ends the
+//! sleep, and the next sleep is another.
 //!
 //! # Fibers
-//! Fibers that are parked do not look. One that could go on is runnable at its worker, whose thread then runs, or was woken to. A worker that has nothing
-//! to run sleeps at a futex of its own, which only threads of this process ring: it is idle like any other thread. The worker of the
-//! driver sleeps with it, and the driver does not answer while another of its fibers is runnable. One that is on its way from one worker to
-//! another is in the hands of a thread that runs. So fibers need no account of their own.
+//! Parked fibers do not look. A fiber that could go on is runnable at its worker, whose thread then runs, or was woken
+//! to. A worker with nothing to run sleeps on a futex of its own, which only threads of this process ring: it is idle
+//! like any other thread. The worker of the driver sleeps with it, and the driver does not answer while another of its
+//! fibers is runnable. A fiber on its way from one worker to another is held by a thread that runs. So fibers need no
+//! account of their own.
 //!
-//! Where any thread may call, those that do not wait in MPI count as well: [`OtherThreads`].
+//! If any thread may call, threads that do not wait in MPI count as well: [`OtherThreads`].
 //!
-//! All of this is on the way to sleep: a call that need not sleep does not come here.
+//! All of this happens before a sleep: a call that need not sleep does not come here.
 
 mod answers;
 mod other_threads;

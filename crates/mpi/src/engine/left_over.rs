@@ -1,4 +1,4 @@
-//! Leftovers in the engine: messages that no receive has taken, and requests that nobody has ended.
+//! Leftovers in the engine: messages that no receive has taken, and requests that were not completed.
 
 use weft_fabric::Peer;
 

@@ -1,4 +1,4 @@
-//! Looking: the receive of a call that [looks](super::at_once), and of which no table knows.
+//! Looking: the receive of a call that [polls](super::at_once), which is in no table.
 //!
 //! ```text
 //!   Closed ── open ──► Open ── fill ──► Filled ── close ──► Closed

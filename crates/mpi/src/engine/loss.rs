@@ -1,16 +1,16 @@
-//! Loss of a peer: what waits for it ends in an error that names it, instead of waiting for ever.
+//! Loss of a peer: operations that wait for it end in an error that names it, instead of waiting for ever.
 //!
-//! | what | ends |
+//! | operation | ends |
 //! |---|---|
-//! | a send to it, a receive or a probe from it | at once, also what is begun later |
-//! | a receive or a probe from anybody of a communicator that it belongs to | as long as the loss is not acknowledged there, in the wait for it: a blocking call ends, a request goes on. When all others are lost it ends |
+//! | a send to it, a receive or a probe from it | at once, also if begun later |
+//! | a receive or a probe from `MPI_ANY_SOURCE` on a communicator that it belongs to | in the wait for it, as long as the loss is not acknowledged there: a blocking call ends, a request goes on. When all others are lost it ends |
 //! | an operation to it in a window, a wait for a lock, a post or a completion in a window that it belongs to | at once |
-//! | a collective of a communicator that it belongs to | when what has come does not suffice; what is begun later at once |
+//! | a collective of a communicator that it belongs to | when what has arrived does not suffice; one begun later at once |
 //!
-//! A communicator without the lost one knows nothing of it. What the program does then: [`recovery`](super::recovery).
+//! A communicator without the lost peer is not affected. The program can then use [`recovery`](super::recovery).
 //!
-//! A receive that is matched is not ended here, whoever is lost: its message has come, or the transfer of
-//! its data says how it ended; but one whose data come in pieces ends with their sender. See
+//! A matched receive is not ended here, whichever peer is lost: its message has arrived, or the transfer of its data
+//! reports how it ended. But a receive whose data come in pieces ends with their sender. See
 //! [`ReceiveState`](super::receiving::ReceiveState).
 
 use weft_fabric::Peer;

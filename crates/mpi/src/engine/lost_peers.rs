@@ -1,6 +1,6 @@
-//! Lost peers: who is gone and why, in the order in which that became known. Nobody comes back; but another process may
-//! get the number of one that is gone. With them what the program has said of losses: which of them it has
-//! acknowledged on a communicator, and which communicators are revoked.
+//! Lost peers: which peers are gone and why, in the order in which that became known. A lost peer never returns; but
+//! another process may get its number. Also the program's acknowledgements of losses on each communicator, and the
+//! revoked communicators.
 
 use weft_fabric::Peer;
 

@@ -1,4 +1,4 @@
-//! Marking: whom an engine asks for the marks of the messages that the program sends.
+//! Marking: the source that an engine asks for the marks of the messages that the program sends.
 
 use weft_atomic::{AtomicU32, Ordering};
 

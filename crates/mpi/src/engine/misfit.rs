@@ -1,4 +1,4 @@
-//! What is wrong with a message that matches a receive, if anything is: its length, or what it consists of.
+//! Misfit: the error of a message that matches a receive but has the wrong length, or the wrong types.
 
 use weft_fabric::Peer;
 

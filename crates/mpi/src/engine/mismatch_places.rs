@@ -1,19 +1,19 @@
-//! Places of a mismatch: where the two ranks are whose collectives do not fit each other.
+//! Places of a mismatch: where in the program the two ranks with mismatched collectives are.
 //!
 //! ```text
 //!   found ── all members are told ──► their collectives end in the error
 //!             finder, other ── place ──► all members        each waits for both a little, and adds them to its error
 //! ```
 //!
-//! Nobody names its place before that: reading debug information costs milliseconds. A rank
-//! that has left the collective, and makes no other, says nothing: the error is told without its place then. Where the library is
-//! part of the program there are no places.
+//! No rank names its place before that: reading debug information costs milliseconds. A rank that has left the
+//! collective, and makes no other, says nothing; the error is then reported without its place. If the library is part of
+//! the program there are no places.
 //!
-//! Calls in which members agree (whatever makes a communicator, a window or a file) are another matter: who leads one has said
-//! all when the others are still to come, and is found in a later call, or in one of the new communicator. So where the last of
-//! them were made is kept, by an unwinding of the stack each, which costs little beside the messages. Of the two that do not
-//! fit, who has made such a call by the number of the mismatch answers as soon as it hears of it, whatever it is in:
-//! "rank 0 was in MPI_Comm_dup at a.c:12 and is in MPI_Finalize at a.c:20".
+//! Calls in which members agree (to make a communicator, a window or a file) differ: the leader of such a call has
+//! finished when the others are still to come, and is found in a later call, or in one of the new communicator. So the
+//! places of the last of them are kept, by one unwinding of the stack each, which costs little beside the messages. Of
+//! the two mismatched ranks, the one that has made such a call with the number of the mismatch answers as soon as it
+//! learns of it, whatever it is in: "rank 0 was in MPI_Comm_dup at a.c:12 and is in MPI_Finalize at a.c:20".
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Consequences of the end of a request: whom it wakes, what it counts for, what it carries out.
+//! Consequences of the end of a request: the waiter it wakes, what it counts for, and what it carries out.
 
 use std::sync::Arc;
 

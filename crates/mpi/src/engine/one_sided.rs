@@ -11,19 +11,19 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `message` | what is said, and how a message says it |
-//! | `operation` | an operation of the origin: how far it is |
-//! | `direct` | an operation on memory that this rank can reach, without a message |
+//! | `message` | the messages, and their encoding |
+//! | `operation` | an operation of the origin and its progress |
+//! | `direct` | an operation on memory that this rank can access, without a message |
 //! | `member` | another member of a window, as target and as origin of this rank |
-//! | `memory` | what the fabric is asked for |
-//! | `lock_queue` | who holds the lock of this rank's memory, who waits for it |
-//! | `target` | what arrives is carried out, while the fabric is polled |
-//! | `origin` | operations are begun and go on, after the poll |
+//! | `memory` | requests to the fabric |
+//! | `lock_queue` | the holder of the lock of this rank's memory, and those that wait for it |
+//! | `target` | arrivals are carried out, while the fabric is polled |
+//! | `origin` | operations begin and continue, after the poll |
 //!
-//! An operation is a value in a table: the data stay in the program's memory until their message leaves, so that however many
-//! are begun take little memory. What goes to one member goes in order. At most [`CREDITS`] messages to a member are without an
-//! answer at a time, which bounds what a target keeps for an origin. Everything that comes from a peer is checked against the
-//! window: who sends it, whether it is due, and every byte of memory that it names.
+//! An operation is a value in a table: the data stay in the program's memory until their message leaves, so that even
+//! many operations take little memory. Messages to one member go in order. At most [`CREDITS`] messages to a member are
+//! unanswered at a time, which bounds what a target keeps for an origin. Everything that comes from a peer is checked
+//! against the window: the sender, whether it is due, and every byte of memory that it names.
 
 mod direct;
 mod lock_queue;

@@ -1,5 +1,5 @@
-//! Outbox: messages that the fabric would not take yet, in order per peer. Sending never blocks and never
-//! overtakes: while something waits for a peer, everything later for it waits behind.
+//! Outbox: messages that the fabric did not take yet, in order per peer. Sending never blocks and never overtakes: while
+//! a message waits for a peer, all later ones for it wait behind.
 
 use std::collections::VecDeque;
 

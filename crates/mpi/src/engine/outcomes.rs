@@ -1,9 +1,7 @@
-//! Outcomes of requests, of one or of a list, as `MPI_Wait` and `MPI_Test` and their families take them
-//! (MPI 5.0, section 3.7).
+//! Outcomes of requests, of one or of a list, for `MPI_Wait` and `MPI_Test` and their families (MPI 5.0, section 3.7).
 //!
-//! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
-//! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as
-//! ended, with the empty status.
+//! A request that has ended is released when its outcome is taken; a persistent request becomes inactive instead and
+//! stays. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as ended, with the empty status.
 
 use super::on_complete::PersistentOperation;
 use super::request::{Phase, Request};

@@ -1,4 +1,4 @@
-//! A send and a receive under one request, as of `MPI_Isendrecv` (MPI 5.0, section 3.11).
+//! Pair: a send and a receive under one request, as of `MPI_Isendrecv` (MPI 5.0, section 3.11).
 //!
 //! ```text
 //!   send ────┐

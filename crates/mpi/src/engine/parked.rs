@@ -1,5 +1,5 @@
-//! Parked waiters: those who wait while another drives progress, in queues by where they run, taken out
-//! anywhere, a million in all.
+//! Parked waiters: those that wait while another drives progress, in queues by where they run. A waiter can be removed
+//! from anywhere in a queue. There may be a million in all.
 //!
 //! ```text
 //!   threads    T1 ─ T2                 the kernel runs them: one that is called comes
@@ -7,8 +7,8 @@
 //!   worker 1   D ─ …
 //! ```
 //!
-//! Who lets go of progress [calls](Parked::call) others to take over, and more than one where the one may be kept
-//! from running. Whoever comes first drives.
+//! A driver that gives up progress [calls](Parked::call) others to take over, and more than one if that one may be kept
+//! from running. The first to come drives.
 
 use weft_fiber::{Fiber, Waiter, WorkerId};
 

@@ -17,8 +17,8 @@
 //! | `10` | the program's tag | announcement |
 //! | `11` | number of a piece, counted from the [first tag](tags::TagRanges) of its send | pieces |
 //!
-//! A message of several pieces has the tag of the first. The receives posted for the others are withdrawn when it comes:
-//! the next message by their tags is one of the next round, and comes after it.
+//! A message of several pieces has the tag of the first. The receives posted for the others are withdrawn when it
+//! arrives: the next message with their tags belongs to the next round, and comes after it.
 
 mod division;
 mod receiving;

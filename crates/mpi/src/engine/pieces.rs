@@ -9,9 +9,9 @@
 //!  complete                                    complete
 //! ```
 //!
-//! They wait in the outbox as any message does, so what is sent to the same peer later waits behind them.
-//! A fabric that can do so asks for them where they are to go; for others they are packed before.
-//! Invariant: the first `position` bytes have left, `packed` is empty or what comes next, and was refused.
+//! They wait in the outbox like any message, so later messages to the same peer wait behind them. A fabric that can do so
+//! asks for them as it sends them; for others they are packed before. Invariant: the first `position` bytes have left;
+//! `packed` is empty, or is the next piece, which was refused.
 
 use weft_fabric::{Fabric, Head, Peer, Posted, Source, Token};
 

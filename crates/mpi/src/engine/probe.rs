@@ -1,4 +1,4 @@
-//! Probes: looking for a message that came before its receive, or for the loss of whoever might send it.
+//! Probes: looking for a message that arrived before its receive, or for the loss of a possible sender.
 
 use std::sync::Arc;
 

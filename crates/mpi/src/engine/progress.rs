@@ -1,24 +1,23 @@
 //! Progress among threads: who drives, and waiting.
 //!
-//! Of those of a rank that wait, one *drives*: it holds the [engine](Guard), polls, and sleeps on the
-//! fabric's bell when nothing comes. The others are *parked*. Whoever completes a request wakes the
-//! one that waits for it; a driver that has what it came for [calls](super::parked::Parked::call) others to
-//! take over.
+//! Of the waiting threads and fibers of a rank, one *drives*: it holds the [engine](Guard), polls, and sleeps on the
+//! fabric's bell when nothing comes. The others are *parked*. Completing a request wakes the waiter that waits for it; a
+//! driver that has what it came for [calls](super::parked::Parked::call) others to take over.
 //!
-//! Who waits is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others
-//! meanwhile, or the task of an asynchronous executor. A fiber that drives lets the others of its worker
-//! run after each look. Nobody knows when they let it go on, so it *rests* meanwhile and does not drive: it
-//! calls those who wait elsewhere, any of whom may take over, as may whoever comes; and it goes on when it is
-//! back, unless another drives. Those of its own worker need not, as it runs whenever none of them does. Only
-//! when none of them can does it spin, and then its worker sleeps on the fabric's bell, which also ends when a
-//! fiber of it becomes runnable. A thread that drives lets go and lets others
-//! run when it has woken a thread: there may be more of them than cores.
+//! A waiter is a value, a [`Waiter`]: a thread, which parks, or a fiber, whose worker runs others meanwhile, or the task
+//! of an asynchronous executor. A fiber that drives lets the others of its worker run after each poll. It is unknown when
+//! they let it go on, so it *rests* meanwhile and does not drive: it calls waiters elsewhere, any of which may take over,
+//! as may any newcomer; and it goes on when it is back, unless another drives. Waiters of its own worker need not take
+//! over, as it runs whenever none of them does. Only when none of them can run does it spin, and then its worker sleeps
+//! on the fabric's bell, which also ends when a fiber of the worker becomes runnable. A thread that drives releases the
+//! engine and lets others run when it has woken a thread: there may be more threads than cores.
 //!
-//! A parked thread lets others run before it sleeps. The kernel lets them run in turn, so each time that it is back may be the last one for a
-//! while: it looks then, as the driver does, who lets go and gives way after each look while there are such threads. Where all of
-//! them looked at what the driver had brought alone, a message waited for the turn of the driver and then for that of its receiver.
+//! A parked thread lets others run before it sleeps. The kernel lets them run in turn, so each time that it is back may
+//! be the last one for a while: it polls then, as the driver does, which releases the engine and yields after each poll
+//! while there are such threads. When all of them looked only at what the driver had brought, a message waited for the
+//! turn of the driver and then for that of its receiver.
 //!
-//! The driver lets go of the lock whenever another thread asks for it, and while it sleeps.
+//! The driver releases the lock whenever another thread asks for it, and while it sleeps.
 
 use std::sync::Arc;
 use std::thread;

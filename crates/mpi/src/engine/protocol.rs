@@ -1,4 +1,4 @@
-//! Protocols of a send: which one carries a message is chosen here, by mode and size.
+//! Protocols of a send: the protocol of a message is chosen here, by mode and size.
 
 /// Modes of sending (MPI 5.0, section 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,4 +1,4 @@
-//! Pulls: rendezvous transfers under way, from the call of `get` until the fabric says that it has ended.
+//! Pulls: rendezvous transfers under way, from the call of `get` until the fabric reports its end.
 //!
 //! ```text
 //!   matched ──get──► under way ──transfer_completed──► ended

@@ -1,6 +1,6 @@
-//! A receive under way: where its data go, and how far it is.
+//! Receiving: a receive under way, the destination of its data, and its progress.
 //!
-//! The [request](super::request) of a receive has one of these. What is to be said of it is noted in the [`Outcome`] of the request.
+//! The [request](super::request) of a receive has one of these. Its result is noted in the [`Outcome`] of the request.
 
 use std::mem::{forget, replace};
 

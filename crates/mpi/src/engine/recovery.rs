@@ -1,13 +1,13 @@
-//! Recovery from losses: revoked communicators, and agreements of those that are left.
+//! Recovery from losses: revoked communicators, and agreements of the remaining members.
 //!
 //! | what | how |
 //! |---|---|
-//! | *revocation* | is told to every member, by whoever revokes and once more by each that hears of it: when one has heard, all that live will, whoever dies meanwhile. Each ends what is under way on the communicator, and refuses what is begun later |
-//! | *loss* | is told to the ranks of other hosts by each that hears of it, if the program goes on after losses |
-//! | *agreement* | a decision that is the same at all members that live, whoever dies meanwhile: see [`agreement`] |
+//! | *revocation* | is sent to every member, by the member that revokes and once more by each that learns of it: when one has learned of it, all living ones will, whichever members die meanwhile. Each ends operations under way on the communicator, and refuses later ones |
+//! | *loss* | is sent to the ranks of other hosts by each rank that learns of it, if the program goes on after losses |
+//! | *agreement* | a decision that is the same at all living members, whichever members die meanwhile: see [`agreement`] |
 //!
-//! Both are [messages](message) of the engine, which need neither the communicator nor a request of whoever gets them.
-//! What is known of losses and revocations is in [`LostPeers`](super::lost_peers::LostPeers).
+//! Both are [messages](message) of the engine, which need neither the communicator nor a request of their receiver.
+//! [`LostPeers`](super::lost_peers::LostPeers) has what is known of losses and revocations.
 
 mod agreement;
 mod decision;

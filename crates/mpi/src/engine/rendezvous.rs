@@ -7,12 +7,12 @@
 //!  complete ◄── Fin{request} ──────────────  complete
 //! ```
 //!
-//! The answer ends the sender's grant, which an honest receiver has used up by then; so whatever a receiver says,
-//! nobody reads the buffer once the send has ended.
+//! The answer ends the sender's grant, which an honest receiver has used up by then; so whatever a receiver sends, no
+//! peer reads the buffer once the send has ended.
 //!
-//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked; many of them, and
-//! those whose sender has them with gaps, are asked for in [pieces](super::pieces) instead.
-//! A receive that is too small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
+//! If the receiver's elements have gaps, the data are pulled into memory of the engine and unpacked; if there are many of
+//! them, or the sender's elements have gaps, they are asked for in [pieces](super::pieces) instead. A receive that is too
+//! small pulls what fits and ends with `MPI_ERR_TRUNCATE`.
 
 use weft_fabric::{Operation, Peer, Posted};
 

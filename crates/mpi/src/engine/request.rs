@@ -1,11 +1,11 @@
-//! A request: one operation from its beginning until its outcome is taken.
+//! Request: one operation from its beginning until its outcome is taken.
 //!
 //! ```text
 //!   Inactive ──start──► Active ──complete──► Complete ──taken──► Free, or Inactive if persistent
 //! ```
 //!
-//! What it does is its *work*: a send or a receive with a life of its own ([`Sending`], [`Receiving`]), or a
-//! collective, whose steps are elsewhere. All transitions are methods of [`Request`].
+//! Its *work* is a send or a receive with a life of its own ([`Sending`], [`Receiving`]), or a collective, whose steps
+//! are elsewhere. All transitions are methods of [`Request`].
 
 use std::mem::{forget, replace, take};
 use std::sync::Arc;

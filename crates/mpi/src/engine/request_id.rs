@@ -1,5 +1,5 @@
-//! Names of requests: an index in the engine's table with a generation, so that a stale one is noticed. The lowest bits of the
-//! generation say which engine of the rank it is.
+//! Names of requests: an index in the engine's table with a generation, by which a stale name is detected. The lowest
+//! bits of the generation name the engine of the rank.
 
 const _: () = assert!(weft_fabric::MOST_CHANNELS == 1 << RequestId::ENGINE_BITS);
 

@@ -1,4 +1,4 @@
-//! Table of requests: slots that are used again, each under a name that moves on when it is released.
+//! Table of requests: slots that are reused; the name of a slot changes when it is released.
 
 use std::mem::replace;
 use std::sync::Arc;

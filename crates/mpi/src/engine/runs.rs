@@ -1,4 +1,4 @@
-//! Schedules under way: how far each is, and what it waits for.
+//! Runs: schedules under way, how far each is, and what it waits for.
 //!
 //! ```text
 //!   begin ──► steps up to a fence ──► transfers and signals outstanding ──► steps … ──► remove
@@ -6,8 +6,8 @@
 //!                    └──┘ a step of the program's own code: nothing else is done meanwhile
 //! ```
 //!
-//! Who takes the steps is [`collective`](super::collective). A run that has failed takes no more steps, and ends when
-//! its transfers have ended.
+//! [`collective`](super::collective) takes the steps. A run that has failed takes no more steps, and ends when its
+//! transfers have ended.
 
 use std::sync::Arc;
 

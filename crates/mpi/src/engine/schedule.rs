@@ -1,4 +1,4 @@
-//! Collectives as values: a [`Schedule`] lists what one rank does; the engine runs it.
+//! Schedule: a collective as a value that lists what one rank does; the engine runs it.
 //!
 //! ```text
 //! builder (coll/…) ──► Schedule ──► run: start and wait     blocking
@@ -6,9 +6,9 @@
 //!                               └─► keep, start again       persistent
 //! ```
 //!
-//! Steps are taken in order. `Send`, `Receive` and `Await` only *begin* there; a `Fence` waits until
-//! everything before it has ended. Local steps (`Copy`, `Pack`, `Unpack`, `Reduce`) happen at once, so
-//! a local step on received data stands behind a fence. A schedule ends with an implied fence.
+//! Steps are taken in order. `Send`, `Receive` and `Await` only *begin* there; a `Fence` waits until everything before it
+//! has ended. Local steps (`Copy`, `Pack`, `Unpack`, `Reduce`) happen at once, so a local step on received data must come
+//! after a fence. A schedule ends with an implied fence.
 //!
 //! Messages of collectives travel in a context of their own, with the sequence number of the
 //! collective on its communicator as tag: collectives under way at the same time do not mix.

@@ -1,4 +1,4 @@
-//! A send under way: how far it is, and what it keeps for the fabric to read.
+//! Sending: a send under way, its progress, and the data that it keeps for the fabric to read.
 //!
 //! The [request](super::request) of a send has one of these until its outcome is known.
 

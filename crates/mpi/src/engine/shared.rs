@@ -1,8 +1,8 @@
-//! The engine as the threads of a rank share it: taking it, and letting it go.
+//! Sharing the engine among the threads of a rank: taking and releasing it.
 //!
-//! [`Shared`] has the engine and the lock on it; whoever takes that has a [`Guard`], with which a thread also [waits](super::progress).
-//! A [lock that is biased](weft_atomic::biased) costs little while one thread makes all calls. What is due when the engine is let go of,
-//! the callbacks of the program above all, the guard does last.
+//! [`Shared`] has the engine and its lock; the holder of the lock has a [`Guard`], by which a thread also
+//! [waits](super::progress). A [biased lock](weft_atomic::biased) costs little while one thread makes all calls. The
+//! guard, when it is dropped, does what is due when the engine is released, above all the callbacks of the program.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Weak};

@@ -1,38 +1,39 @@
-//! Engines side by side: those of one rank, one for each channel of its fabric that it has opened.
+//! Engines side by side: the engines of one rank, one for each channel of its fabric that it has opened.
 //!
 //! ```text
 //!   MPI_COMM_WORLD, windows, ports, services ──► engine 0: lock ─ matching, requests ─ lanes ─ bell
 //!   a communicator whose context names 1     ──► engine 1: lock ─ matching, requests ─ lanes ─ bell
 //! ```
 //!
-//! An engine is a whole: what belongs to a communicator (its messages, requests, collectives, its board, its losses) is in the
-//! one engine that its context names, at all of its members. Threads that use communicators of different engines
-//! share no line that is written. A rank opens an engine when it hears of the first context that names it.
+//! An engine is complete: everything that belongs to a communicator (its messages, requests, collectives, its board, its
+//! losses) is in the one engine that its context names, at all of its members. Threads that use communicators of
+//! different engines share no cache line that is written. A rank opens an engine when it learns of the first context that
+//! names it.
 //!
-//! # Who looks after an engine that nobody drives
-//! While a thread is blocked in one engine, what was begun in others goes on. Who drives and is about to sleep looks at
-//! each engine that nobody drives ([`Guard::look_after_others`]), and goes on by what it finds:
+//! # What looks after an engine that no thread drives
+//! While a thread is blocked in one engine, operations begun in others go on. A driver that is about to sleep looks at
+//! each engine that no thread drives ([`Guard::look_after_others`]), and acts by what it finds:
 //!
 //! | the other engine | the sleeper |
 //! |---|---|
-//! | is driven | sleeps; whoever lets go of it undriven rings |
-//! | was let go of by others since the last look: somebody is busy there | sleeps for [`A_WHILE`] |
-//! | has something under way, and nobody was there | *keeps* it: its bell rings that of the sleeper as well |
-//! | has nothing under way | sleeps; whoever lets go of it rings |
+//! | is driven | sleeps; the thread that releases it undriven rings |
+//! | was released by others since the last look: a thread is busy there | sleeps for [`A_WHILE`] |
+//! | has something under way, and no thread was there | *keeps* it: its bell also rings that of the sleeper |
+//! | has nothing under way | sleeps; the thread that releases it rings |
 //!
-//! So a thread that is busy in an engine pays one longer way out for each look of a sleeper, and nothing while nobody
-//! sleeps elsewhere; and a sleeper sleeps without limit once the others are quiet.
+//! So a thread that is busy in an engine takes a longer path to release it once for each look of a sleeper, and pays
+//! nothing while no thread sleeps elsewhere; and a sleeper sleeps without limit once the others are quiet.
 //!
 //! # Why nothing is left undone
-//! All of this is decided and noted with the lock of that other engine ([`Neighbours`]). Whoever begins something there after
-//! the look has the lock after it, and finds the note when it lets go. A sleeper that leaves what it kept rings the others
-//! who have noted themselves there: each looks once more, and one of them keeps it.
+//! All of this is decided and noted under the lock of that other engine ([`Neighbours`]). A thread that begins something
+//! there after the look takes the lock after it, and finds the note when it releases the engine. A sleeper that leaves
+//! what it kept rings the others that have noted themselves there: each looks once more, and one of them keeps it.
 //!
 //! # Why nothing deadlocks
-//! A thread holds the lock of one engine at a time: for another one it lets go of its own first. So there is no order of
-//! locks to keep. Who is blocked in a collective of one communicator holds no lock, and drives its engine or is parked in
-//! it; threads that enter collectives of different communicators in different orders wait in different engines, or
-//! in one as they would without the others.
+//! A thread holds the lock of one engine at a time: before it takes another one it releases its own. So there is no order
+//! of locks to keep. A thread that is blocked in a collective of one communicator holds no lock, and drives its engine or
+//! is parked in it; threads that enter collectives of different communicators in different orders wait in different
+//! engines, or in one as they would without the others.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;

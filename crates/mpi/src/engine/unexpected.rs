@@ -1,10 +1,10 @@
-//! Unexpected store: messages that came before their receives, by the names that the matching engine knows them by.
+//! Unexpected store: messages that arrived before their receives, by the names that the matching engine uses for them.
 //!
-//! A name is given out by [`keep`](UnexpectedStore::keep) and ends with [`take`](UnexpectedStore::take); the
-//! matching engine holds each name once in between. Memory of data is used again, so that unexpected messages do
-//! not allocate for ever.
+//! A name is assigned by [`keep`](UnexpectedStore::keep) and ends with [`take`](UnexpectedStore::take); the matching
+//! engine holds each name once in between. Memory of data is reused, so that unexpected messages do not allocate for
+//! ever.
 //!
-//! It keeps account of what it holds of each peer, as [`flow`](super::flow) control needs it.
+//! It counts what it holds from each peer, for [`flow`](super::flow) control.
 
 use weft_fabric::{Peer, SharedBytes};
 

@@ -1,7 +1,7 @@
-//! Waiters for arrivals: threads, fibers and tasks that look again whenever something unexpected comes.
+//! Waiters for arrivals: threads, fibers and tasks that look again whenever something unexpected arrives.
 //!
-//! Whoever waits for a request is kept with the request ([`OnComplete`](super::on_complete::OnComplete)); all
-//! others are here. Both are woken by way of the [`Callbacks`], as the waker of a task is the program's code.
+//! A waiter for a request is kept with the request ([`OnComplete`](super::on_complete::OnComplete)); all others are here.
+//! The [`Callbacks`] wake both, because the waker of a task is the program's code.
 
 use weft_fiber::Waiter;
 

@@ -1,4 +1,4 @@
-//! Windows of flow control, at the sender: how much each peer is sent before it has received what came before.
+//! Windows of flow control, at the sender: how much each peer is sent before it has received the messages before.
 //!
 //! ```text
 //!  credit     a window of bytes ── spent ──► asks for more, the same again ── spent ──► no credit until the answer
@@ -6,9 +6,10 @@
 //!  announced  as many as fit a window ──► later ones are held back, in order for each communicator
 //! ```
 //!
-//! [`Windows::spend`] is all that a usual message sees: bytes that may leave to a peer right now. None may while
-//! messages wait for it (of the fabric or held back), so that whoever may spend need not look whether any do. What is left meanwhile is
-//! kept aside. See [`flow`](super::flow) for what both sides say to each other, and why nobody waits for ever.
+//! A usual message only uses [`Windows::spend`]: bytes that may leave to a peer right now. None may leave while messages
+//! wait for it (of the fabric or held back), so that a caller that may spend need not check whether any do. The remaining
+//! credit is kept aside meanwhile. See [`flow`](super::flow) for what both sides send each other, and why no rank waits
+//! for ever.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Words: elements of 1, 2, 4 or 8 bytes, at a multiple of as many, which the processor changes at once.
+//! Words: aligned elements of 1, 2, 4 or 8 bytes, which the processor changes at once.
 
 use weft_atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use weft_atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};

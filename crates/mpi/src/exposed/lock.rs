@@ -1,4 +1,4 @@
-//! Element lock: held while elements are combined that nobody changes at once.
+//! Element lock: held while elements are combined that no single instruction can change.
 //!
 //! ```text
 //!   byte 0        4
@@ -7,14 +7,14 @@
 //!   free ──► held ──► free         held by a lost member ──► held by who waits
 //! ```
 //!
-//! It is taken by one atomic instruction, and given back by a store without one: what costs most in the operation on one element
-//! is paid once. So whoever gives it back may miss a waiter who has just come, and a waiter sleeps no longer than [`NAP`]
-//! before it looks again.
+//! It is taken by one atomic instruction, and released by a plain store: so the most expensive part of an operation on
+//! one element is paid once. Hence a release may miss a waiter that has just come, and a waiter sleeps no longer than
+//! [`NAP`] before it looks again.
 //!
 //! `SYNC element_lock`: the holder's Release store of 0 is read by the Acquire exchange of the next one.
 //!
-//! A member that dies holding it keeps it until one that waits knows of the loss and takes it over. Elements are whole then but for
-//! the one that was being written.
+//! A member that dies while holding it keeps it until a waiter knows of the loss and takes it over. Elements are then
+//! whole except the one that was being written.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -21,7 +21,7 @@ use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 use crate::memory;
 
-/// Which way the data go.
+/// Direction of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From the file.
@@ -30,7 +30,7 @@ pub enum Direction {
     Write,
 }
 
-/// Where in the view, in etypes.
+/// Position in the view, in etypes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// There.
@@ -41,12 +41,12 @@ pub enum Place {
     Shared,
 }
 
-/// What a call asks for.
+/// The access that a call asks for.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Which way.
+    /// Direction.
     pub direction: Direction,
-    /// Where.
+    /// Position.
     pub place: Place,
     /// Whether all ranks take part.
     pub together: bool,
@@ -67,7 +67,7 @@ pub(super) struct Resolved {
 }
 
 impl Resolved {
-    /// How many etypes.
+    /// Number of etypes.
     pub fn etypes(&self) -> u64 {
         self.bytes / self.view.unit()
     }
@@ -158,8 +158,8 @@ impl File {
         Ok(request)
     }
 
-    /// Takes part in a collective call only to say that this rank cannot: an argument of it is wrong here. Every such call
-    /// begins with an agreement.
+    /// Takes part in a collective call only to report an error of this rank: one of its arguments is wrong. Every such
+    /// call begins with an agreement.
     pub fn refuse(&self, error: Error) {
         self.tasks.wait_together();
         // The caller has the error, and a rank that is lost is told by its next call.

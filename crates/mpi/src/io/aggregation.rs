@@ -7,9 +7,10 @@
 //!   round 1                            aggr. 0      …        from the first byte that any rank still has
 //! ```
 //!
-//! In a round each rank tells each aggregator which pieces of its window it has (as [runs](super::run)), with the data, or
-//! the wish for them. What comes next in the file at each rank travels along, so that all know where the next round begins,
-//! and parts of the file that nobody wants cost nothing. Each rank goes through its pieces once and keeps no list of them.
+//! In a round each rank tells each aggregator which pieces of its window it has (as [runs](super::run)), with the data,
+//! or the request for them. The next position in the file of each rank travels along, so that all know where the next
+//! round begins, and parts of the file that no rank accesses cost nothing. Each rank goes through its pieces once and
+//! keeps no list of them.
 
 use std::sync::Arc;
 

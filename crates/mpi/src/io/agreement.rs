@@ -1,4 +1,5 @@
-//! Agreement: what one rank of a collective call has met with, all learn. The text comes along only if something failed.
+//! Agreement: all ranks of a collective call learn the error that one of them met. The text is sent only if something
+//! failed.
 
 use crate::buffer::{Buffer, region_of};
 use crate::coll::{self, Blocks, Members};

@@ -1,5 +1,5 @@
-//! Access of one rank by itself, piece by piece: what is not [sieved](super::sieve). Reads of views whose pieces come in any order, or
-//! with gaps of any size, fetch pieces that lie close to each other by one call.
+//! Access of one rank by itself, piece by piece, if it is not [sieved](super::sieve). Reads of views whose pieces come in
+//! any order, or with gaps of any size, fetch pieces that lie close to each other by one call.
 
 use weft_fabric::Region;
 

@@ -1,5 +1,5 @@
-//! Coverage: which bytes of a window have come, exactly, however the pieces lie and overlap: a bit for each granule, the
-//! largest power of two that all pieces are multiples of.
+//! Coverage: which bytes of a window have arrived, exactly, however the pieces lie and overlap: a bit for each granule,
+//! the largest power of two that all pieces are multiples of.
 
 use super::run::Run;
 use crate::error::Result;

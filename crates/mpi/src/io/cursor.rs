@@ -1,6 +1,6 @@
-//! Cursor: goes once through the pieces of an access, in order, and takes them as runs.
+//! Cursor: goes once through the pieces of an access, in order, and returns them as runs.
 //!
-//! It looks some runs ahead: pieces of a regular filetype are few runs however many they are.
+//! It looks some runs ahead: the pieces of a regular filetype are few runs even if they are many.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

@@ -1,15 +1,15 @@
-//! Hints: what a program advises about a file, and what is made of it (MPI 5.0, section 14.2.8).
+//! Hints: a program's advice about a file, and its effect (MPI 5.0, section 14.2.8).
 //!
-//! | key | what |
+//! | key | effect |
 //! |---|---|
 //! | `cb_nodes` | how many ranks write or read for all in a collective call |
 //! | `cb_buffer_size` | bytes of the file that each of these handles at a time |
 //! | `romio_cb_write`, `romio_cb_read` | `enable`, `disable` or `automatic`: whether they do |
-//! | `romio_ds_read`, `romio_ds_write` | `enable`, `disable` or `automatic`: whether independent accesses of small pieces move the gaps, too, see [sieve](super::sieve) |
+//! | `romio_ds_read`, `romio_ds_write` | `enable`, `disable` or `automatic`: whether independent accesses of small pieces also move the gaps, see [sieve](super::sieve) |
 //! | `ind_rd_buffer_size`, `ind_wr_buffer_size` | bytes, gaps included, that such a read or write moves by one call |
 //! | `striping_unit` | windows of the collective calls are whole multiples of it |
 //! | `striping_factor` | kept; no file system that is used here takes it |
-//! | `weft_sync_on_close` | `false`: closing does not wait until the device has what was written |
+//! | `weft_sync_on_close` | `false`: closing does not wait until written data are on the device |
 
 use crate::info::Info;
 

@@ -1,4 +1,4 @@
-//! File in memory, for tests: shared by the ranks of a test, with faults that are planned or drawn.
+//! Memory storage: a file in memory, for tests: shared by the ranks of a test, with faults that are planned or random.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -8,14 +8,14 @@ use weft_fabric::Region;
 
 use super::storage::Storage;
 
-/// What becomes of the next call that moves bytes.
+/// A fault of the next call that moves bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// It moves so many bytes at most.
+    /// It moves at most this many bytes.
     Short(usize),
     /// It is interrupted before it moves any.
     Interrupted,
-    /// It fails with this number of an error.
+    /// It fails with this error number.
     Fails(i32),
 }
 
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// One opening of it; a clone is another opening of the same.
+/// One opening of the storage; a clone is another opening of the same.
 #[derive(Debug)]
 pub struct MemoryStorage {
     shared: Arc<Shared>,
@@ -95,7 +95,7 @@ impl MemoryStorage {
         state.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is to become of the next calls.
+    /// Sets the faults of the next calls.
     pub fn plan(&self, faults: impl IntoIterator<Item = Fault>) {
         self.state().plan.extend(faults);
     }
@@ -105,18 +105,18 @@ impl MemoryStorage {
         self.state().seed = seed;
     }
 
-    /// Has something done whenever a call has read, before it returns; by nobody else at that time.
+    /// Sets a function to be called whenever a call has read, before it returns; one call of it at a time.
     pub fn after_read(&self, what: impl Fn() + Send + Sync + 'static) {
         let after_read = self.shared.after_read.lock();
         *after_read.unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(what));
     }
 
-    /// How many calls have read and written since this was asked.
+    /// Number of reads and writes since this was last called.
     pub fn calls(&self) -> (usize, usize) {
         std::mem::take(&mut self.state().calls)
     }
 
-    /// What is in it.
+    /// Its contents.
     pub fn bytes(&self) -> Vec<u8> {
         self.state().bytes.clone()
     }

@@ -1,4 +1,4 @@
-//! Access mode: what a file is opened for (MPI 5.0, section 14.2.1).
+//! Access mode: the purposes for which a file is opened (MPI 5.0, section 14.2.1).
 
 use crate::error::{Error, ErrorClass, Result};
 
@@ -21,7 +21,7 @@ pub struct AccessMode {
     pub exclusive: bool,
     /// `MPI_MODE_DELETE_ON_CLOSE`.
     pub delete_on_close: bool,
-    /// `MPI_MODE_UNIQUE_OPEN`: nobody else has the file open. Nothing is made of it.
+    /// `MPI_MODE_UNIQUE_OPEN`: the file is not open elsewhere. It has no effect.
     pub unique_open: bool,
     /// `MPI_MODE_SEQUENTIAL`: only by the shared file pointer.
     pub sequential: bool,

@@ -1,7 +1,7 @@
 //! Opening a file, which all ranks of a communicator do together, and deleting one (MPI 5.0, section 14.2).
 //!
-//! Rank 0 opens first, and makes the file if it is to be made; then the others do. They compare what they have opened: on
-//! several hosts the file system must be one that these share, and whether it is shows here.
+//! Rank 0 opens first, and creates the file if requested; then the others do. They compare what they have opened: on
+//! several hosts the file system must be a shared one, and whether it is shows here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -106,7 +106,7 @@ pub fn open(comm: &Comm, path: &Path, mode: AccessMode, info: &Info) -> Result<A
     Ok(file)
 }
 
-/// Takes part in opening a file only to say that this rank cannot: an argument of it is wrong here.
+/// Takes part in opening a file only to report an error of this rank: one of its arguments is wrong.
 pub fn refuse_to_open(comm: &Comm, error: Error) {
     if comm.remote_group().is_none()
         && let Ok(comm) = comm.dup_in_first(OPEN)

@@ -19,24 +19,24 @@ pub const NAME_MAX: usize = 127;
 /// Constructors within each other that a datatype may have to be built anew. Stacks of fibers are small.
 const DEEPEST: u32 = 200;
 
-/// What a program registers (`MPI_Register_datarep`). Its functions may be called by several threads.
+/// The conversion that a program registers (`MPI_Register_datarep`). Its functions may be called by several threads.
 pub trait Conversion: Debug + Send + Sync {
     /// Bytes of a predefined datatype in the file.
     ///
     /// # Errors
-    /// What the program's function failed with.
+    /// The error of the program's function.
     fn file_extent(&self, datatype: &Arc<Datatype>) -> Result<usize>;
 
     /// From the bytes of the file to elements; false if there is nothing to convert.
     ///
     /// # Errors
-    /// What the program's function failed with.
+    /// The error of the program's function.
     fn read(&self, file: Region, into: &TypedBuffer) -> Result<bool>;
 
     /// From elements to the bytes of the file; false if there is nothing to convert.
     ///
     /// # Errors
-    /// What the program's function failed with.
+    /// The error of the program's function.
     fn write(&self, from: &TypedBuffer, file: Region) -> Result<bool>;
 }
 

@@ -1,4 +1,4 @@
-//! Run: pieces of equal length at equal distances in a file; a list of runs says compactly which bytes are meant.
+//! Run: pieces of equal length at equal distances in a file; a list of runs is a compact description of a set of bytes.
 
 use crate::datatype::StridedBlock;
 

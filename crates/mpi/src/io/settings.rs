@@ -16,12 +16,12 @@ use crate::datatype::Datatype;
 use crate::error::{Error, ErrorClass, Result};
 use crate::info::Info;
 
-/// What a new position is counted from.
+/// Base of a new position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Whence {
     /// The beginning of the view.
     Set,
-    /// Where the pointer is.
+    /// The current pointer.
     Current,
     /// The end of the file, as the view sees it.
     End,
@@ -46,11 +46,11 @@ fn all_same<const N: usize>(said: &[[u64; N]], what: &str) -> Result<()> {
 }
 
 impl File {
-    /// `MPI_File_set_view`. `displacement` is `None` for `MPI_DISPLACEMENT_CURRENT`. Both file pointers are at its
-    /// beginning then.
+    /// `MPI_File_set_view`. `displacement` is `None` for `MPI_DISPLACEMENT_CURRENT`. Both file pointers are then at the
+    /// beginning of the view.
     ///
     /// # Errors
-    /// `Type` or `Arg` for what is no view; `NotSame` if etypes or representations of the ranks differ.
+    /// `Type` or `Arg` for an invalid view; `NotSame` if etypes or representations of the ranks differ.
     pub fn set_view(
         &self,
         displacement: Option<i64>,
@@ -233,10 +233,10 @@ impl File {
         Ok(view.place_of(view.byte_of(position)?).cast_signed())
     }
 
-    /// `MPI_File_get_type_extent`: from an element to the next one in a file of the view's representation.
+    /// `MPI_File_get_type_extent`: distance of consecutive elements in a file of the view's representation.
     ///
     /// # Errors
-    /// What the program's function for the representation failed with.
+    /// The error of the program's function for the representation.
     pub fn type_extent(&self, datatype: &Arc<Datatype>) -> Result<i64> {
         let in_file = self.view().representation().in_file(datatype)?;
         Ok(in_file.extent() as i64)
@@ -245,7 +245,7 @@ impl File {
     /// `MPI_File_get_size`: in bytes.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     pub fn size(&self) -> Result<u64> {
         self.storage()?.size().map_err(|error| failure(&error))
     }
@@ -379,10 +379,11 @@ impl File {
             })
     }
 
-    /// `MPI_File_sync`: what this rank has written is on the device then, and what others have brought there is seen.
+    /// `MPI_File_sync`: then everything this rank has written is on the device, and data that others have synchronised
+    /// can be read.
     ///
     /// # Errors
-    /// What could not be written after all, by any rank.
+    /// A delayed write error of any rank.
     pub fn sync(&self) -> Result<()> {
         self.tasks.wait_together();
         let synced = self
@@ -399,10 +400,10 @@ impl File {
         self.storage()?.sync().map_err(|error| failure(&error))
     }
 
-    /// `MPI_File_close`: all ranks. The file is closed whatever is answered.
+    /// `MPI_File_close`: all ranks. The file is closed even if there is an error.
     ///
     /// # Errors
-    /// What could not be written after all, by any rank.
+    /// A delayed write error of any rank.
     pub fn close(&self) -> Result<()> {
         let split = self.check_no_split("MPI_File_close");
         self.tasks.end();

@@ -1,5 +1,5 @@
-//! Sieve: small pieces with small gaps are moved by one call of the system for many, with the gaps between them (data sieving: Thakur,
-//! Gropp, Lusk 1999).
+//! Sieve: small pieces with small gaps are moved many at a time by one system call, with the gaps between them (data
+//! sieving: Thakur, Gropp, Lusk 1999).
 //!
 //! ```text
 //!   pieces in the file   ██··██··██··██··          window: from the first piece to the end of the last
@@ -7,7 +7,8 @@
 //!   write                lock, read, pieces are copied into the window, one call, unlock
 //! ```
 //!
-//! A write rewrites the gaps with what was there: nobody may write into them meanwhile, see [writers](super::writers).
+//! A write rewrites the gaps with their former contents: no other writer may write into them meanwhile, see
+//! [writers](super::writers).
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,7 @@ use crate::Status;
 use crate::engine::RequestId;
 use crate::error::{Error, ErrorClass, Result};
 
-/// Which pair of calls: both must be of the same.
+/// Kind of a split call: both calls of a pair must be of the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SplitCall {
     /// `MPI_File_read_all_begin` and `_end`, or those of write.

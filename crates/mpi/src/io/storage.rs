@@ -1,6 +1,7 @@
-//! Storage: where the bytes of a file are. A file of the host, or in tests one in memory that fails as told.
+//! Storage: the place where the bytes of a file are kept. A file of the host, or in tests one in memory that fails as
+//! instructed.
 //!
-//! One call may move less than asked; [`read_fully`] and [`write_fully`] go on until all is there, the file ends, or
+//! One call may move less than requested; [`read_fully`] and [`write_fully`] go on until all is moved, the file ends, or
 //! nothing moves any more.
 
 use std::fmt::Debug;
@@ -17,46 +18,46 @@ const MOST: usize = 1 << 30;
 
 /// Bytes at offsets. Used by several threads at once.
 pub trait Storage: Debug + Send + Sync {
-    /// Reads into a region; answers how many bytes, 0 at the end.
+    /// Reads into a region; returns the number of bytes, 0 at the end.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn read_at(&self, into: Region, offset: u64) -> io::Result<usize>;
 
-    /// Writes a region; answers how many bytes.
+    /// Writes a region; returns the number of bytes.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn write_at(&self, from: Region, offset: u64) -> io::Result<usize>;
 
-    /// How many bytes there are.
+    /// Size in bytes.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn size(&self) -> io::Result<u64>;
 
-    /// Cuts or extends it.
+    /// Truncates or extends it.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn set_size(&self, size: u64) -> io::Result<()>;
 
-    /// Sets space aside for its first bytes; it is at least so long then.
+    /// Reserves space for this many first bytes; the file has at least this size then.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn allocate(&self, size: u64) -> io::Result<()>;
 
-    /// Waits until what was written is safe.
+    /// Waits until everything written is on the device.
     ///
     /// # Errors
-    /// What could not be written after all.
+    /// A delayed write error.
     fn sync(&self) -> io::Result<()>;
 
     /// Waits for a lock of bytes; `length` 0 stands for all that follow.
     ///
     /// # Errors
-    /// If there are no locks here.
+    /// If locks are not supported here.
     fn lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<()>;
 
     /// As [`Self::lock`], without waiting: whether it was got.
@@ -65,16 +66,16 @@ pub trait Storage: Debug + Send + Sync {
     /// If there are no locks here.
     fn try_lock(&self, exclusive: bool, offset: u64, length: u64) -> io::Result<bool>;
 
-    /// Gives a lock back.
+    /// Releases a lock.
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     fn unlock(&self, offset: u64, length: u64) -> io::Result<()>;
 
-    /// Has the file system say what it could not write, as it does at the end of the last use.
+    /// Makes the file system report delayed write errors, as it does at the end of the last use.
     ///
     /// # Errors
-    /// What could not be written after all.
+    /// A delayed write error.
     fn flush(&self) -> io::Result<()>;
 }
 

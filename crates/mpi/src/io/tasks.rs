@@ -1,7 +1,7 @@
-//! Tasks: what a file does beside its callers, on threads that come as they are needed and end with the file.
+//! Tasks: work of a file beside its callers, on threads that are started as they are needed and end with the file.
 //!
-//! Tasks of one rank run as they come. Those that all ranks take part in run one after the other, in the order of the
-//! calls, which is the same on all ranks: each finds the others in the same one.
+//! Tasks of one rank run as they come. Tasks of all ranks run one after the other, in the order of the calls, which is
+//! the same on all ranks: so all ranks are in the same one.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,5 +1,5 @@
-//! Access of all ranks together: they tell each other what each wants, decide alike how it is done, and tell each other
-//! how it went.
+//! Access of all ranks together: they tell each other their parts, decide alike how it is done, and tell each other the
+//! result.
 
 use super::File;
 use super::access::{Direction, Resolved, check_reach, convert};

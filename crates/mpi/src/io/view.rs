@@ -7,7 +7,7 @@
 //!              byte 0 of the data …       the first byte of the second filetype's data
 //! ```
 //!
-//! Positions are counted in etypes by callers and in bytes of data here. Nobody keeps a list of all pieces: the
+//! Callers count positions in etypes; here they are counted in bytes of data. There is no list of all pieces: the
 //! [cursor](super::cursor) asks for those of a stretch of data at a time.
 
 use std::ops::ControlFlow;

@@ -1,4 +1,4 @@
-//! Writers: how those who write one file keep out of each other's way while one of them rewrites the gaps between its pieces
+//! Writers: how the writers of one file avoid conflicts while one of them rewrites the gaps between its pieces
 //! ([sieve](super::sieve)).
 //!
 //! ```text
@@ -8,20 +8,20 @@
 //!   a byte of the register exclusively                gaps are rewritten only while nobody is registered
 //! ```
 //!
-//! All ranks of an opening write in one manner, and change it together: views are set by all, and without a view with gaps nobody
-//! sieves. The register is a range of bytes far behind all data; its locks belong to the file, so that every other opening of it, of
-//! whatever job on whatever host, is seen. Who rewrites gaps holds the whole register, shared, meanwhile: that fails if any rank of any
-//! opening is registered, and keeps others from registering. Nobody waits for the register. Who cannot register because somebody
-//! sieves is guarded, which is always safe.
+//! All ranks of an opening write in one mode, and change it together: all set views, and without a view with gaps no rank
+//! sieves. The register is a range of bytes far behind all data; its locks belong to the file, so that every other
+//! opening of it, by any job on any host, is seen. A writer that rewrites gaps holds the whole register, shared,
+//! meanwhile: that fails if any rank of any opening is registered, and keeps others from registering. No rank waits for
+//! the register. A rank that cannot register because another sieves is guarded, which is always safe.
 //!
 //! | writer | beside one that rewrites gaps |
 //! |---|---|
 //! | of a guarded opening | waits until the window is written: locks of ranges |
-//! | of a plain opening | is not there: the register |
-//! | the same rank, another thread | waits: [`own_turn`](super::File), for locks belong to openings |
-//! | one that is no MPI program, or another implementation's | loses what it writes into the gaps; the hint `romio_ds_write=disable` is for that |
+//! | of a plain opening | does not exist: the register |
+//! | the same rank, another thread | waits: [`own_turn`](super::File), because locks belong to openings |
+//! | one that is no MPI program, or another implementation's | loses what it writes into the gaps; use the hint `romio_ds_write=disable` |
 //!
-//! Where there are no locks nobody is guarded, and nobody sieves.
+//! Without locks no rank is guarded, and none sieves.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

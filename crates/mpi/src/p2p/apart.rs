@@ -1,9 +1,10 @@
-//! Requests of several engines: waiting for and testing lists of which each engine of the rank has some.
+//! Apart: waiting for and testing lists whose requests are in several engines of the rank.
 //!
-//! A call takes the engine of the first request, as all are there as a rule. If one of them is not live there, it comes here, where
-//! that may also turn out to be the case everywhere. Then the list is taken engine by engine, with one lock at a time. To wait for all of it is to wait for one after the other: in which
-//! order their ends are seen does not matter, and who waits in one engine [looks after](crate::engine::Engines) the others. Who
-//! waits for any leaves a [`Called`] with each request, and waits in one of the engines until it was called.
+//! A call takes the engine of the first request, since usually all are there. If one of them is not live there, the call
+//! comes here, where it may turn out that it is live nowhere. Then the list is handled engine by engine, with one lock at
+//! a time. To wait for all is to wait for one after the other: the order in which their ends are seen does not matter,
+//! and a thread that waits in one engine [looks after](crate::engine::Engines) the others. A call that waits for any
+//! leaves a [`Called`] with each request, and waits in one of the engines until it is called.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};

@@ -1,8 +1,8 @@
-//! Calls that end at once, for callers who have another way: of small messages whose bytes lie together.
+//! Calls that end at once, for callers that have another path: for small contiguous messages.
 //!
-//! Each answers `None` or false, without effect on the operation that it is asked for, when anything is not as usual (a
-//! wrong rank, no room, another thread in the engine, somebody who listens to events, a message that does not fit): the
-//! call of the same name without `at_once` does it then, or says what is wrong. It is given the same arguments.
+//! Each returns `None` or false, without effect on its operation, in any unusual case (a wrong rank, no room, another
+//! thread in the engine, a listener to events, a message that does not match): the call of the same name without
+//! `at_once` then does it, or returns the error. It is given the same arguments.
 
 use weft_atomic::biased;
 use weft_fabric::{Next, Peer, Written};
@@ -67,7 +67,7 @@ impl Comm {
             .is_some_and(|mut engine| engine.send_at_once(bytes, self.context(), peer, tag))
     }
 
-    /// [`recv`](Self::recv) of a message whose sender and tag are known: how many bytes it has.
+    /// [`recv`](Self::recv) of a message with a given sender and tag; returns its number of bytes.
     #[inline(always)]
     #[must_use]
     pub fn recv_at_once(&self, into: (Region, SignatureCode), rank: u32, tag: i32) -> Option<u64> {
@@ -239,7 +239,7 @@ impl Comm {
         }
     }
 
-    /// [`iprobe`](Self::iprobe), of whatever: true if there is no message at all.
+    /// [`iprobe`](Self::iprobe) for any message: true if there is none at all.
     #[inline(always)]
     #[must_use]
     pub fn iprobe_in_vain(&self) -> bool {

@@ -40,7 +40,7 @@ impl Process {
         self.flush_buffer_of(|_| true);
     }
 
-    /// As [`Self::flush_buffer`], for the messages of the communicators whose context `concerns`.
+    /// Like [`Self::flush_buffer`], for the messages of the communicators for whose context `concerns` is true.
     ///
     /// # Panics
     /// If `concerns` calls this process, which is in use meanwhile.
@@ -52,9 +52,9 @@ impl Process {
         }
     }
 
-    /// `MPI_Buffer_iflush` and its like: a request that ends when all messages have left that are buffered now
-    /// for the communicators whose context `concerns`. Its errors go to the communicator of `context`; `None`
-    /// stands for `MPI_COMM_SELF`.
+    /// `MPI_Buffer_iflush` and the like: a request that ends when all messages have left that are buffered now for the
+    /// communicators for whose context `concerns` is true. Its errors go to the communicator of `context`; `None` stands
+    /// for `MPI_COMM_SELF`.
     ///
     /// # Errors
     /// `NoMem` if too many requests are live.

@@ -1,10 +1,9 @@
-//! Completion calls: wait and test of one, all, any and some; cancel, free, look (MPI 5.0, section 3.7).
+//! Completion calls: wait and test of one, all, any and some; cancel, free, status (MPI 5.0, section 3.7).
 //!
-//! A request that has ended is released when its outcome is taken; a persistent one becomes inactive
-//! instead and lives on. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as
-//! ended, with the empty status.
+//! A request that has ended is released when its outcome is taken; a persistent request becomes inactive instead and
+//! stays. `None` in a list stands for `MPI_REQUEST_NULL`. Inactive requests count as ended, with the empty status.
 //!
-//! The requests of a list are in one engine as a rule; how it is with several stands in [`apart`](super::apart).
+//! The requests of a list are usually in one engine; [`apart`](super::apart) handles several.
 
 use crate::engine::{Ended, RequestId, RequestList, Status, WaitFor};
 use crate::error::Result;
@@ -14,8 +13,8 @@ impl Process {
     /// `MPI_Wait`.
     ///
     /// # Errors
-    /// `Request` for a stale id; `ProcFailedPending` for a receive from anybody that a loss holds up, which goes on (also for
-    /// lists of requests, of which then nothing is taken); otherwise what the operation itself ended with.
+    /// `Request` for a stale id; `ProcFailedPending` for a receive from `MPI_ANY_SOURCE` that a loss holds up, which goes
+    /// on (also for lists of requests, from which nothing is taken then); otherwise the error of the operation itself.
     #[inline]
     pub fn wait(&self, id: RequestId) -> Result<Status> {
         if id == RequestId::DONE {
@@ -229,7 +228,7 @@ impl Process {
         self.lock_of(id).cancel(id)
     }
 
-    /// `MPI_Request_free`: the operation goes on; its outcome is nobody's any more.
+    /// `MPI_Request_free`: the operation goes on; its outcome is discarded.
     ///
     /// # Errors
     /// `Request` for a stale id.
@@ -254,7 +253,7 @@ impl Process {
         self.lock().start_general(context)
     }
 
-    /// `MPI_Grequest_complete`. Whoever waits for the request is woken.
+    /// `MPI_Grequest_complete`. Wakes the threads that wait for the request.
     ///
     /// # Errors
     /// `Request` if it is stale or has ended already.

@@ -1,11 +1,11 @@
 //! Requests as futures, for an executor of the caller's choice.
 //!
-//! A task that awaits a request leaves its waker with it, as a thread or fiber that waits leaves itself.
-//! Somebody has to drive progress meanwhile: while any future is pending, one thread of the process waits
-//! on their behalf like any other that waits (and drives if nobody else does). It exists only as long.
+//! A task that awaits a request leaves its waker with it, as a waiting thread or fiber leaves itself. Progress must be
+//! driven meanwhile: while any future is pending, one thread of the process waits on their behalf like any other waiter
+//! (and drives if no other does). It exists only as long.
 //!
-//! An executor that is a loop over descriptors sleeps on the one of
-//! [`EventWaker`](weft_sys::wake::EventWaker) and polls its futures with that waker.
+//! An executor that is a loop over descriptors can sleep on the one of [`EventWaker`](weft_sys::wake::EventWaker) and
+//! poll its futures with that waker.
 
 use std::future::Future;
 use std::pin::Pin;

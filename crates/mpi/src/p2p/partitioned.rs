@@ -10,12 +10,12 @@ use crate::error::Result;
 use crate::process::Process;
 
 impl Comm {
-    /// `MPI_Psend_init`: `buffer` consists of so many equal partitions. Sends and receives of one peer and tag are
+    /// `MPI_Psend_init`: `buffer` consists of this many equal partitions. Sends and receives of one peer and tag are
     /// matched in the order in which they are initialised.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` when the receiver is lost; `NoMem` for more partitions than memory
-    /// has room to count.
+    /// `Rank` for a rank that does not exist; `ProcFailed` when the receiver is lost; `NoMem` for more partitions than
+    /// memory has room to count.
     pub fn psend_init(
         &self,
         buffer: Buffer,
@@ -61,7 +61,7 @@ impl Process {
     /// threads may call it at once.
     ///
     /// # Errors
-    /// `Request` if the request is no partitioned send or not under way; `Arg` for partitions that are none, or that are
+    /// `Request` if the request is no partitioned send or not under way; `Arg` for partitions that do not exist, or are
     /// ready already: none of them is made ready then.
     pub fn ready(&self, id: RequestId, partitions: Range<u32>) -> Result<()> {
         let mut engine = self.lock_of(id);
@@ -73,10 +73,10 @@ impl Process {
         Ok(())
     }
 
-    /// `MPI_Parrived`: whether the bytes of a partition are there.
+    /// `MPI_Parrived`: whether the bytes of a partition have arrived.
     ///
     /// # Errors
-    /// `Request` if the request is no partitioned receive; `Arg` for a partition that is none.
+    /// `Request` if the request is no partitioned receive; `Arg` for a partition that does not exist.
     pub fn has_arrived(&self, id: RequestId, partition: u32) -> Result<bool> {
         let mut engine = self.lock_of(id);
         if engine.has_arrived(id, partition)? {

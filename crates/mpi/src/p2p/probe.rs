@@ -80,7 +80,7 @@ impl Comm {
     /// `MPI_Probe`: waits for a message that a receive with these arguments would get.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
+    /// `Rank` for a rank that does not exist; `ProcFailed` if a possible sender is lost.
     pub fn probe(&self, from: Source, tag: TagPattern) -> Result<Status> {
         let comm = self.of_receive(from, tag)?;
         let Some(probe) = comm.probe_of(from, tag)? else {
@@ -93,7 +93,7 @@ impl Comm {
     /// `MPI_Iprobe`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
+    /// `Rank` for a rank that does not exist; `ProcFailed` if a possible sender is lost.
     pub fn iprobe(&self, from: Source, tag: TagPattern) -> Result<Option<Status>> {
         let comm = self.of_receive(from, tag)?;
         let Some(probe) = comm.probe_of(from, tag)? else {
@@ -103,11 +103,11 @@ impl Comm {
         Ok(found.map(|outcome| self.status_of(&outcome)))
     }
 
-    /// `MPI_Mprobe`: as [`Self::probe`], and takes the message. `None` instead of a message stands
-    /// for `MPI_MESSAGE_NO_PROC`.
+    /// `MPI_Mprobe`: like [`Self::probe`], and takes the message. `None` in place of a message stands for
+    /// `MPI_MESSAGE_NO_PROC`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
+    /// `Rank` for a rank that does not exist; `ProcFailed` if a possible sender is lost.
     pub fn mprobe(&self, from: Source, tag: TagPattern) -> Result<(Option<Message>, Status)> {
         let comm = self.of_receive(from, tag)?;
         let Some(probe) = comm.probe_of(from, tag)? else {
@@ -120,7 +120,7 @@ impl Comm {
     /// `MPI_Improbe`.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
+    /// `Rank` for a rank that does not exist; `ProcFailed` if a possible sender is lost.
     pub fn improbe(
         &self,
         from: Source,

@@ -11,8 +11,8 @@ impl Comm {
     /// `MPI_Recv`: returns when the message is in the buffer.
     ///
     /// # Errors
-    /// `Truncate` when the message is longer than the buffer (what fits is there); `Rank` for a rank
-    /// that is none; `ProcFailed` when the sender is lost.
+    /// `Truncate` when the message is longer than the buffer (which is then filled); `Rank` for a rank that does not
+    /// exist; `ProcFailed` when the sender is lost.
     #[inline]
     pub fn recv(&self, buffer: Buffer, from: Source, tag: TagPattern) -> Result<Status> {
         let comm = self.of_receive(from, tag)?;

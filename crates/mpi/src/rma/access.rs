@@ -1,7 +1,7 @@
 //! Access: put, get and the accumulating operations (MPI 5.0, section 12.3), from arguments to a path.
 //!
-//! What can be checked here is: rank, displacement, range, sizes, operation, epoch. The target checks again what a message
-//! brings.
+//! Everything that can be checked here is: rank, displacement, range, sizes, operation, epoch. The target checks the
+//! contents of a message again.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::op::{Combine, Op, Predefined};
 /// Elements in the memory of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetBuffer<'a> {
-    /// Whose.
+    /// The target.
     pub rank: u32,
     /// From the start of its memory, in its displacement units; in a dynamic window, an address.
     pub displacement: i64,
-    /// How many.
+    /// Number of elements.
     pub count: usize,
-    /// Of what.
+    /// Their datatype.
     pub datatype: &'a Arc<Datatype>,
 }
 
@@ -85,8 +85,8 @@ impl Window {
         self.access(Access::Accumulate(combine, source), target, ends)
     }
 
-    /// `MPI_Get_accumulate`, `MPI_Rget_accumulate`, `MPI_Fetch_and_op`: as [`Self::accumulate`], with what was there before
-    /// in `into`. `source` is not looked at for `MPI_NO_OP` and may be missing then.
+    /// `MPI_Get_accumulate`, `MPI_Rget_accumulate`, `MPI_Fetch_and_op`: like [`Self::accumulate`], with the former values
+    /// in `into`. For `MPI_NO_OP`, `source` is not used and may be missing.
     ///
     /// # Errors
     /// As for [`Self::accumulate`].
@@ -106,7 +106,7 @@ impl Window {
         self.access(Access::GetAccumulate(combine, source, into), target, ends)
     }
 
-    /// `MPI_Compare_and_swap`: one element, replaced by `new` if it is `compare`; what was there goes to `into`.
+    /// `MPI_Compare_and_swap`: one element, replaced by `new` if it is `compare`; the former value goes to `into`.
     ///
     /// # Errors
     /// As for [`Self::put`]; `Type` if the datatype is none that the standard allows: an integer, a logical or a byte.

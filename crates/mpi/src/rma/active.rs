@@ -1,7 +1,7 @@
 //! General active target synchronisation: start, complete, post, wait, test (MPI 5.0, section 12.5.2).
 //!
-//! A post is a message to each origin, and opens the gate of the member there: operations wait for it. A completion is a message
-//! to each target, and goes the way of the operations before it, so that these have been carried out when it comes.
+//! A post is a message to each origin, and opens the gate of the member there: operations wait for it. A completion is a
+//! message to each target, and follows the operations before it, so that these have been carried out when it arrives.
 
 use weft_atomic::FenceMode;
 

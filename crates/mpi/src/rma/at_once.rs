@@ -1,13 +1,13 @@
-//! Epochs of locks that begin and end at once: the locks are words in shared memory, nobody is in the way, and no operation has gone by
-//! messages or by portal.
+//! Lock epochs that begin and end at once: the locks are words in shared memory, no rank is in the way, and no operation
+//! has gone by messages or by portal.
 //!
 //! ```text
 //!   lock_all      own flag                      lock, shared      the flag at the target
 //!   unlock_all    flags that were set           lock, exclusive   a ticket, where readers take tickets, too
 //! ```
 //!
-//! Each answers false, without effect, whenever anything is not so; then the call goes the general way
-//! ([`passive`](super::passive)), which finds out what it is.
+//! Each returns false, without effect, in any other case; then the call takes the general path
+//! ([`passive`](super::passive)), which finds out the reason.
 
 use weft_atomic::Ordering::Relaxed;
 use weft_atomic::reader_bias::Entered;

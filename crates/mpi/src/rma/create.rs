@@ -1,4 +1,4 @@
-//! Making windows (MPI 5.0, section 12.2): what each member exposes, and what it tells the others of it.
+//! Making windows (MPI 5.0, section 12.2): what each member exposes, and what it tells the others about it.
 //!
 //! ```text
 //!   a communicator of the window's own
@@ -6,8 +6,8 @@
 //!   blocks of shared memory, grants                ──► all
 //! ```
 //!
-//! A member tells whether it could do its part, so that all of them fail together. The engine knows the window before the last
-//! exchange: whoever has heard of all may use it at once.
+//! A member says whether it could do its part, so that all of them fail together. The engine knows the window before the
+//! last exchange: a member that has heard from all may use it at once.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ use crate::exposed::{ElementLock, Exposed};
 use crate::extras::Extras;
 use crate::info::Info;
 
-/// What a member exposes when the window is made.
+/// The memory that a member exposes when the window is made.
 #[derive(Clone, Copy, Debug)]
 pub enum Allocation {
     /// Memory of the program, which stays valid until the window is freed.

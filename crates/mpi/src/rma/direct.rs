@@ -1,11 +1,11 @@
-//! Direct access: one piece of memory that this rank loads and stores by itself, where nothing has to be waited for.
+//! Direct access: one piece of memory that this rank loads and stores itself, if there is nothing to wait for.
 //!
-//! That is what most operations are, and it costs little more than its checks: the epoch, the bounds, the sizes of both sides.
-//! Whatever is not as it should be, or takes longer, is left to the general path, which finds out what it is.
+//! Most operations are such accesses, and cost little more than their checks: the epoch, the bounds, the sizes of both
+//! sides. Errors, and anything that takes longer, are left to the general path.
 //!
 //! # What a flush has to wait for
-//! Nothing: stores leave the processor in order, so whoever learns of the flush by anything that this rank does later learns of
-//! what it has stored before. What must not happen is that a *load* of this rank is ahead of its stores
+//! Nothing: stores leave the processor in order, so a rank that learns of the flush by anything that this rank does later
+//! sees what it has stored before. But a *load* of this rank must not be ahead of its stores
 //! ([`StoresInFlight`](weft_atomic::StoresInFlight)):
 //!
 //! ```text
@@ -15,9 +15,9 @@
 //!   whatever begins or ends an epoch       drain          (an atomic exchange, if anything was noted)
 //! ```
 //!
-//! Atomic instructions and the lock of elements drain by themselves on x86-64. A program that loads the memory of a window by itself calls
-//! `MPI_Win_sync` before, as MPI demands (12.5.4): that is a fence. The argument is in
-//! [decision 55](../../../../docs/decisions/0055-what-a-flush-waits-for.md).
+//! Atomic instructions and the lock of elements drain by themselves on x86-64. A program that itself loads the memory of
+//! a window calls `MPI_Win_sync` before, as MPI demands (12.5.4): that is a fence. The argument is in [decision
+//! 55](../../../../docs/decisions/0055-what-a-flush-waits-for.md).
 
 use weft_atomic::Ordering::Relaxed;
 use weft_fabric::Region;
@@ -31,11 +31,11 @@ use crate::op::{Combine, Op, Predefined};
 /// One element of a predefined datatype in the memory of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct TargetElement {
-    /// Whose.
+    /// The target.
     pub rank: u32,
     /// From the start of its memory, in its displacement units.
     pub displacement: i64,
-    /// What it is.
+    /// Its basic datatype.
     pub basic: Basic,
 }
 
@@ -71,8 +71,9 @@ impl Window {
         is_ready.then_some(part)
     }
 
-    /// `MPI_Put` of few bytes that lie together, to bytes that do, if that can be done at once, without calling any function.
-    /// Whether it was done; else nothing has happened, and [`put`](Self::put) does it, or says what is wrong.
+    /// `MPI_Put` of a few contiguous bytes, to contiguous bytes, if that can be done at once, without calling any
+    /// function. Returns whether it was done; else nothing has happened, and [`put`](Self::put) does it, or returns the
+    /// error.
     #[inline(always)]
     pub fn put_short_at_once(&self, source: &Region, rank: u32, displacement: i64) -> bool {
         let part = self.bytes_at(rank, displacement, source.len());
@@ -180,8 +181,8 @@ impl Window {
         source.len() == basic.size() && self.combine_element(&element, operation, source, None)
     }
 
-    /// `MPI_Accumulate` of elements that lie together, as many as there are bytes, on such elements from `target` on, if that can be
-    /// done at once. Whether it was done; else [`accumulate`](Self::accumulate) does it, or says what is wrong.
+    /// `MPI_Accumulate` of contiguous elements of this many bytes, to contiguous elements from `target` on, if that can
+    /// be done at once. Returns whether it was done; else [`accumulate`](Self::accumulate) does it, or returns the error.
     #[inline]
     pub fn accumulate_at_once(
         &self,
@@ -204,9 +205,10 @@ impl Window {
         self.count_stores_if(done)
     }
 
-    /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that this
-    /// rank loads and stores, within an epoch. Whether it was done; else [`get_accumulate`](Self::get_accumulate) does it, or
-    /// says what is wrong. Of the source of `MPI_NO_OP` nothing is used, but it is as long.
+    /// `MPI_Fetch_and_op`, if it can be done at once: of an element that the processor changes at once, in memory that
+    /// this rank loads and stores, within an epoch. Returns whether it was done; else
+    /// [`get_accumulate`](Self::get_accumulate) does it, or returns the error. The source of `MPI_NO_OP` is not used, but
+    /// has the same length.
     #[inline(always)]
     pub fn fetch_and_op_at_once(
         &self,
@@ -242,8 +244,8 @@ impl Window {
         self.count_if(stored.is_some())
     }
 
-    /// `MPI_Compare_and_swap`, if it can be done at once, as [`fetch_and_op_at_once`](Self::fetch_and_op_at_once). `sides`:
-    /// what to compare with, what to write, where to fetch to.
+    /// `MPI_Compare_and_swap`, if it can be done at once, like [`fetch_and_op_at_once`](Self::fetch_and_op_at_once).
+    /// `sides`: the value to compare with, the value to write, and where to fetch to.
     #[inline(always)]
     pub fn compare_and_swap_at_once(&self, target: &TargetElement, sides: [&Region; 3]) -> bool {
         if !target.basic.is_compared() {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorClass, Result};
 use crate::exposed::{ElementLock, Exposed};
 
 impl Window {
-    /// `MPI_Win_attach`: the others may use this memory, by its addresses, until it is detached.
+    /// `MPI_Win_attach`: lets the others use this memory, by its addresses, until it is detached.
     ///
     /// # Errors
     /// `RmaFlavor` if the window is not dynamic; `RmaAttach` if a part of it is attached already.

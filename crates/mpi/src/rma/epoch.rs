@@ -1,4 +1,4 @@
-//! Epoch: what a rank may do with a window just now, and what it may begin (MPI 5.0, section 12.5).
+//! Epoch: the current epoch of a rank in a window, and which it may begin (MPI 5.0, section 12.5).
 //!
 //! ```text
 //!             fence            start           lock            lock_all
@@ -11,8 +11,9 @@
 //! A fence begins an epoch only if an operation follows: until then any other epoch may begin. The words are atomics because
 //! threads may call at the same time; which calls may overlap is the program's matter (MPI 5.0, section 12.8).
 //!
-//! Threads lock and unlock different members at the same time. So nobody counts locks: that the last one was given back is found out by who
-//! asks [which epoch is open](Epoch::access), and not by an operation, which looks at its own member.
+//! Threads lock and unlock different members at the same time. So locks are not counted: the caller that asks [which
+//! epoch is open](Epoch::access) finds out that the last one was released, not an operation, which looks only at its own
+//! member.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -59,7 +60,7 @@ const fn needed(access: u8) -> (u8, u8) {
     }
 }
 
-/// What the program promises (`MPI_MODE_…`).
+/// Promises of the program (`MPI_MODE_…`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Assertion {
     /// The other side needs not be asked.

@@ -1,4 +1,4 @@
-//! Exchange: what the members of a window tell each other of its epochs, where the program asks for checks.
+//! Exchange: data of the members of a window about its epochs, if the program asks for checks.
 
 use weft_fabric::Region;
 

@@ -1,7 +1,7 @@
-//! Hints: the info keys that a window understands, and what holds for it (MPI 5.0, sections 12.2.1 to 12.2.6).
+//! Hints: the info keys that a window understands, and the values that apply (MPI 5.0, sections 12.2.1 to 12.2.6).
 //!
-//! Ordering and the kinds of operations are guaranteed beyond what any hint asks for, so that hints which relax them
-//! change nothing and are reported as what holds.
+//! Ordering and the kinds of operations are guaranteed beyond what any hint asks for, so hints that relax them change
+//! nothing and are reported with the values that apply.
 
 use super::Flavor;
 use super::target::{Description, Granularity};

@@ -1,6 +1,6 @@
-//! KeptLocks: the windows of a rank, whichever of them it has locks of, so that a rank which waits for one more finds out what it keeps.
+//! Kept locks: the windows of a rank, by which a rank that waits for a lock finds out which others it keeps.
 //!
-//! Only who has to wait asks. Locks are in the [epochs](super::epoch) of the windows.
+//! Only a rank that has to wait asks. The locks are in the [epochs](super::epoch) of the windows.
 
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 

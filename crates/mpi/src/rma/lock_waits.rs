@@ -1,10 +1,10 @@
-//! Locks taken, waited for and given back.
+//! Lock waits: taking, waiting for and releasing locks.
 //!
-//! Where all members share memory, locks are words there ([`SharedLock`]); else a lock is asked for by a message, and the
-//! engine of the target gives it. Both let a rank that has other locks, of whatever window, go past those who wait to be alone:
-//! [`ticket_lock`](weft_atomic::ticket_lock) says when, and why nobody waits for ever then. The time that it speaks of belongs to a
-//! rank in a window, here for locks in shared memory, in the engine for the others. Who waits for what a rank [keeps](super::kept_locks) is
-//! known of locks in shared memory only.
+//! If all members share memory, locks are words there ([`SharedLock`]); else a lock is requested by a message, and the
+//! engine of the target grants it. Both let a rank that has other locks, of any window, go past waiting writers:
+//! [`ticket_lock`](weft_atomic::ticket_lock) says when, and why no rank waits for ever. Its time belongs to a rank in a
+//! window: it is here for locks in shared memory, and in the engine for the others. Only for locks in shared memory is it
+//! known who waits for what a rank [keeps](super::kept_locks).
 
 use weft_atomic::Ordering::Relaxed;
 use weft_atomic::reader_bias::Entered;

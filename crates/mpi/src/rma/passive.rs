@@ -1,8 +1,9 @@
 //! Passive target synchronisation: lock, unlock, flush (MPI 5.0, sections 12.5.3 and 12.5.4).
 //!
-//! How a lock is taken and waited for: [`lock_waits`](super::lock_waits). `MPI_Win_lock` waits for the lock. `MPI_Win_lock_all` waits for that of the own memory, and in
-//! a window of shared memory, which the program may load and store, for those of all; any other it asks for when the first
-//! operation goes there: whichever thread that is, one asks for all, and who may is decided by who has the engine.
+//! [`lock_waits`](super::lock_waits) takes locks and waits for them. `MPI_Win_lock` waits for the lock.
+//! `MPI_Win_lock_all` waits for that of the rank's own memory, and in a window of shared memory, which the program may
+//! load and store, for those of all; any other lock is requested when the first operation goes there, by any thread, once
+//! for all threads; the holder of the engine decides which.
 
 use weft_atomic::FenceMode;
 use weft_atomic::Ordering::Relaxed;
@@ -209,7 +210,7 @@ impl Window {
         self.flush_members(None)
     }
 
-    /// `MPI_Win_flush_local`: the buffers of operations to this member are free, and results are there.
+    /// `MPI_Win_flush_local`: the buffers of operations to this member may be used again, and results have arrived.
     ///
     /// # Errors
     /// As for [`Self::flush`].

@@ -6,18 +6,20 @@
 //!        lock
 //! ```
 //!
-//! A rank that shares the lock goes by its flag alone, without any atomic instruction, until a writer turns that
-//! [off](weft_atomic::reader_bias), and waits for those who are in by their flags. From then on readers take
-//! [tickets](weft_atomic::ticket_lock), too; who has done so [often enough](READERS_IN_A_ROW) turns the flags on again.
+//! A reader uses only its flag, without any atomic instruction, until a writer turns flags
+//! [off](weft_atomic::reader_bias), and waits for the readers that are in by their flags. From then on readers take
+//! [tickets](weft_atomic::ticket_lock), too; a reader that has done so [often enough](READERS_IN_A_ROW) turns the flags
+//! on again.
 //!
-//! First come, first served, but for a reader that has other locks: it goes past a writer that waits since later than the reader's
-//! time, and past any while somebody waits for a lock that the reader keeps. The clock of the window is a word beside the lock of its first member, which a writer advances that is first in line and has to wait; the
-//! others are not used.
+//! First come, first served, except for a reader that has other locks: it goes past a writer that has waited since a
+//! later time than the reader's, and past any while a rank waits for a lock that the reader keeps. The clock of the
+//! window is a word beside the lock of its first member, which a writer advances that is first in line and has to wait;
+//! the others are not used.
 //!
-//! Who has to wait sets its bit, looks again, and waits for messages; whoever changes the tickets wakes those whose bit is
-//! set. Either sees what the other has done, because both are sequentially consistent (`SYNC shared_lock`).
+//! A rank that has to wait sets its bit, looks again, and waits for messages; a rank that changes the tickets wakes those
+//! whose bit is set. Either sees what the other has done, because both are sequentially consistent (`SYNC shared_lock`).
 //!
-//! A member that dies with the lock, or while it waits for it, ends the waits of all others in an error.
+//! If a member dies with the lock, or while it waits for it, the waits of all others end in an error.
 
 use weft_atomic::reader_bias::{Entered, ReaderBias};
 use weft_atomic::ticket_lock::{Number, Past, TicketLock, Time, Turn, Writer};

@@ -1,4 +1,4 @@
-//! Target: what one member has told the others of its memory, and the path by which this rank reaches it.
+//! Target: what one member has told the others about its memory, and the path by which this rank accesses it.
 
 use std::sync::OnceLock;
 

@@ -19,7 +19,7 @@ impl Node {
         })
     }
 
-    /// Opens an output to `port` of `node`, which need not be there yet.
+    /// Opens an output to `port` of `node`, which need not exist yet.
     ///
     /// # Errors
     /// `Invalid`, or `Again` if no id or source port is free.
@@ -69,7 +69,7 @@ impl Node {
     /// Begins to write a message, which is copied: the caller's memory is free.
     ///
     /// # Errors
-    /// As [`Self::mailbox_write`].
+    /// As for [`Self::mailbox_write`].
     pub fn mailbox_awrite(&self, id: i32, body: &[u8]) -> Result<()> {
         self.with(|core, fabric| {
             let start = core.common().clock.read(fabric);
@@ -80,11 +80,11 @@ impl Node {
         })
     }
 
-    /// Reads the next message; answers its length.
+    /// Reads the next message; returns its length.
     ///
     /// # Errors
-    /// `BadId`, `Invalid` size, `Busy`; `TooLong` if the message does not fit, which then stays the next
-    /// one; `NodeLost`: of a death each input is told once, by a read that would wait.
+    /// `BadId`, `Invalid` size, `Busy`; `TooLong` if the message does not fit, which then stays the next one; `NodeLost`:
+    /// each input gets it once for each death, from a read that would wait.
     #[inline]
     pub fn mailbox_read(&self, id: i32, into: &mut [u8]) -> Result<usize> {
         let region = memory::lent_mut(into);
@@ -102,11 +102,11 @@ impl Node {
         )
     }
 
-    /// Begins to read into a region. Whoever made the region promises that it stays valid, and is
-    /// looked at by nobody, until [`mailbox_wait`](Self::mailbox_wait) has answered.
+    /// Begins to read into a region. The maker of the region promises that it stays valid, and is not accessed, until
+    /// [`mailbox_wait`](Self::mailbox_wait) has returned.
     ///
     /// # Errors
-    /// As [`Self::mailbox_read`].
+    /// As for [`Self::mailbox_read`].
     pub fn mailbox_aread(&self, id: i32, into: Region) -> Result<()> {
         self.with(|core, fabric| {
             let start = core.common().clock.read(fabric);
@@ -117,10 +117,10 @@ impl Node {
         })
     }
 
-    /// Waits for the operation that was begun; answers the bytes it moved.
+    /// Waits for the operation that was begun; returns the number of bytes it moved.
     ///
     /// # Errors
-    /// `BadId` if there is none, and as reads and writes.
+    /// `BadId` if there is none, and as for reads and writes.
     pub fn mailbox_wait(&self, id: i32) -> Result<usize> {
         let reads = std::cell::Cell::new(false);
         self.block(
@@ -146,11 +146,10 @@ impl Node {
         )
     }
 
-    /// Restricts the next read to messages of a node and source port; [`ANY`](crate::mailbox::ANY)
-    /// for either means any.
+    /// Restricts the next read to messages of a node and source port; [`ANY`](crate::mailbox::ANY) for either means any.
     ///
     /// # Errors
-    /// `BadId`, `Invalid`, `Busy`, `Fault` on an output or when it is set already.
+    /// `BadId`, `Invalid`, `Busy`, `Fault` on an output or if it is set already.
     pub fn mailbox_set_remote(&self, id: i32, node: i32, source: i32) -> Result<()> {
         self.with(|core, _| {
             let (mail, common) = core.mailboxes();
@@ -174,7 +173,7 @@ impl Node {
         self.with(|core, _| core.mailboxes().0.port_of(id))
     }
 
-    /// Asks a counter.
+    /// Returns a counter.
     ///
     /// # Errors
     /// `BadId`, `NotSupported`, `Busy` while an operation of the id is under way.

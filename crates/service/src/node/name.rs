@@ -7,10 +7,10 @@ use crate::awaited::Awaited;
 use crate::error::Result;
 
 impl Node {
-    /// Gives a name to a port of this node, and tells everybody.
+    /// Gives a name to a port of this node, and tells all nodes.
     ///
     /// # Errors
-    /// `Invalid`, or `Busy` if somebody is known to have the name.
+    /// `Invalid`, or `Busy` if another port is known to have the name.
     pub fn name_link(&self, name: &str, port: i32) -> Result<()> {
         self.with(|core, fabric| {
             let (names, common) = core.names();
@@ -29,7 +29,7 @@ impl Node {
         })
     }
 
-    /// Node and port of a name, as far as this node has heard. Looks once at what has arrived.
+    /// Node and port of a name, as far as this node knows. Polls once.
     ///
     /// # Errors
     /// `Invalid`, `NoEntry`.
@@ -42,10 +42,10 @@ impl Node {
         })
     }
 
-    /// Node and port of a name; waits until somebody has it.
+    /// Node and port of a name; waits until a port has it.
     ///
     /// # Errors
-    /// `Invalid`, or `NodeLost` when nobody is left who could take it.
+    /// `Invalid`, or `NodeLost` when no node is left that could take it.
     pub fn name_find(&self, name: &str) -> Result<(u32, u8)> {
         self.block(
             |core, fabric, _| match core.names().0.lookup(name) {

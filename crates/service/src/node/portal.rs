@@ -11,7 +11,7 @@ impl Node {
     /// Makes the input at `port` of this node, which must be `node`.
     ///
     /// # Errors
-    /// As [`Self::mailbox_create`].
+    /// As for [`Self::mailbox_create`].
     pub fn portal_create(&self, node: i32, port: i32) -> Result<i32> {
         self.with(|core, _| {
             let (portals, common) = core.portals();
@@ -22,7 +22,7 @@ impl Node {
     /// Opens an output from this node, which must be `local`, to `port` of `node`.
     ///
     /// # Errors
-    /// As [`Self::mailbox_open`].
+    /// As for [`Self::mailbox_open`].
     pub fn portal_open(&self, local: i32, node: i32, port: i32) -> Result<i32> {
         self.with(|core, _| {
             let (portals, common) = core.portals();
@@ -57,7 +57,7 @@ impl Node {
         self.with(|core, _| core.portals().0.remove(id, false))
     }
 
-    /// Writes; returns when the data have left, which is when the reader permits.
+    /// Writes; returns when the data have left, which is once the reader permits it.
     ///
     /// # Errors
     /// `BadId`, `Invalid` size, `Busy`, `TooLong` if the reader has less room, `NodeLost`.
@@ -66,7 +66,7 @@ impl Node {
         self.portal_block(id, false, memory::lent(data))
     }
 
-    /// Reads what the node that is allowed writes; answers its length.
+    /// Reads the data of the permitted node; returns their length.
     ///
     /// # Errors
     /// `BadId`, `Invalid` size, `Busy`, `Access` without [`portal_allow`](Self::portal_allow), `TooLong`
@@ -95,20 +95,20 @@ impl Node {
         )
     }
 
-    /// Begins to write what a region holds. Whoever made the region promises that it stays valid and
-    /// unchanged until [`portal_wait`](Self::portal_wait) has answered.
+    /// Begins to write the bytes of a region. The maker of the region promises that it stays valid and unchanged until
+    /// [`portal_wait`](Self::portal_wait) has returned.
     ///
     /// # Errors
-    /// As [`Self::portal_write`].
+    /// As for [`Self::portal_write`].
     pub fn portal_awrite(&self, id: i32, data: Region) -> Result<()> {
         self.portal_begin(id, false, data)
     }
 
-    /// Begins to read into a region. Whoever made the region promises that it stays valid, and is
-    /// looked at by nobody, until [`portal_wait`](Self::portal_wait) has answered.
+    /// Begins to read into a region. The maker of the region promises that it stays valid, and is not accessed, until
+    /// [`portal_wait`](Self::portal_wait) has returned.
     ///
     /// # Errors
-    /// As [`Self::portal_read`].
+    /// As for [`Self::portal_read`].
     pub fn portal_aread(&self, id: i32, into: Region) -> Result<()> {
         self.portal_begin(id, true, into)
     }
@@ -123,10 +123,10 @@ impl Node {
         })
     }
 
-    /// Waits for the transfer that was begun; answers the bytes it moved.
+    /// Waits for the transfer that was begun; returns the number of bytes it moved.
     ///
     /// # Errors
-    /// `BadId` if there is none, and as reads and writes.
+    /// `BadId` if there is none, and as for reads and writes.
     pub fn portal_wait(&self, id: i32) -> Result<usize> {
         self.block(
             |core, _, _| core.portals().0.begin_wait(id),
@@ -150,10 +150,10 @@ impl Node {
         self.with(|core, _| core.portals().0.port_of(id))
     }
 
-    /// Asks a counter.
+    /// Returns a counter.
     ///
     /// # Errors
-    /// As [`Self::mailbox_ioctl`].
+    /// As for [`Self::mailbox_ioctl`].
     pub fn portal_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
             let (meter, counts) = core.portals().0.counters(id)?;

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::sync::SyncKind;
 
 impl Node {
-    /// Makes the end of a sync that waits. `nodes` begins with the one; all who take part give the same
-    /// list. Again with the same list: the same id, to be unlinked as often.
+    /// Makes the end of a sync that waits. `nodes` begins with the "one" of "one to all" or "all to one"; all
+    /// participants give the same list. The same list again gives the same id, which must be unlinked as often.
     ///
     /// # Errors
     /// `Invalid` list or role, `Again`.
@@ -21,7 +21,7 @@ impl Node {
     /// Makes the end of a sync that signals.
     ///
     /// # Errors
-    /// As [`Self::sync_create`].
+    /// As for [`Self::sync_create`].
     pub fn sync_open(&self, nodes: &[i32], kind: SyncKind) -> Result<i32> {
         self.with(|core, _| {
             let (syncs, common) = core.syncs();
@@ -33,7 +33,7 @@ impl Node {
     /// waited for.
     ///
     /// # Errors
-    /// `BadId`, `Busy`; `NodeLost` if one could not be reached, the others were.
+    /// `BadId`, `Busy`; `NodeLost` if a node could not be reached; the others were.
     pub fn sync_signal(&self, id: i32) -> Result<()> {
         self.block(
             |core, fabric, _| {
@@ -49,10 +49,10 @@ impl Node {
         )
     }
 
-    /// Waits for one signal of each who signals, and takes them.
+    /// Waits for one signal of each node that signals, and takes them.
     ///
     /// # Errors
-    /// `BadId`, `Busy`, `NodeLost` if one is gone that has not signalled.
+    /// `BadId`, `Busy`, `NodeLost` if a node is gone that has not signalled.
     pub fn sync_wait(&self, id: i32) -> Result<()> {
         self.block(
             |core, _, _| core.syncs().0.begin_wait(id),
@@ -65,7 +65,7 @@ impl Node {
         )
     }
 
-    /// Gives an end that waits back.
+    /// Releases an end that waits.
     ///
     /// # Errors
     /// `BadId`, `Busy`.
@@ -73,7 +73,7 @@ impl Node {
         self.with(|core, _| core.syncs().0.remove(id, true))
     }
 
-    /// Gives an end that signals back.
+    /// Releases an end that signals.
     ///
     /// # Errors
     /// `BadId`, `Busy`.
@@ -81,10 +81,10 @@ impl Node {
         self.with(|core, _| core.syncs().0.remove(id, false))
     }
 
-    /// Asks a counter.
+    /// Returns a counter.
     ///
     /// # Errors
-    /// As [`Self::mailbox_ioctl`].
+    /// As for [`Self::mailbox_ioctl`].
     pub fn sync_ioctl(&self, id: i32, request: u32) -> Result<u64> {
         self.with(|core, _| {
             let (meter, counts) = core.syncs().0.counters(id)?;

@@ -1,7 +1,8 @@
-//! Attributes: what a program, or a library that it uses, caches with a communicator or a window (MPI 5.0, section 7.7).
+//! Attributes: values that a program, or a library that it uses, caches with a communicator or a window (MPI 5.0, section
+//! 7.7).
 //!
-//! A [`Key`] has the type of its values, so that whoever reads one knows what it is, and two libraries never meet. Values are
-//! dropped when they are replaced, when they are removed, and when the object ends.
+//! A [`Key`] has the type of its values, so a reader knows their type, and the keys of two libraries never collide.
+//! Values are dropped when they are replaced, when they are removed, and when the object ends.
 
 use std::any::Any;
 use std::marker::PhantomData;
@@ -11,7 +12,7 @@ use super::Element;
 use super::communicator::PointToPoint;
 use super::window::Window;
 
-/// What becomes of a value when its communicator is duplicated.
+/// Rule for a value when its communicator is duplicated.
 type Copier<T> = Arc<dyn Fn(&Arc<T>) -> Option<Arc<T>> + Send + Sync>;
 
 /// The name under which values of type `T` are cached (`MPI_Comm_create_keyval`). Clones of a key are the same key.
@@ -94,7 +95,7 @@ impl<T> Key<T> {
         Self::with(Some(Arc::new(|value| Some(Arc::clone(value)))))
     }
 
-    /// A key whose values are copied for duplicates, as `copy` says; `None` leaves the duplicate without one.
+    /// A key whose values are copied for duplicates by `copy`; if that returns `None`, the duplicate has no value.
     ///
     /// ```
     /// use weft::mpi::{self, Key};
@@ -219,18 +220,18 @@ fn value_of<T: Send + Sync + 'static>(entry: &dyn Cached) -> Option<Arc<T>> {
 macro_rules! attributes {
     ($([$($generic:tt)*] $type:ty;)*) => {$(
         impl $($generic)* $type {
-            /// Caches a value under a key; answers the one that was there (`MPI_Comm_set_attr`, `MPI_Win_set_attr`).
+            /// Caches a value under a key; returns the former value (`MPI_Comm_set_attr`, `MPI_Win_set_attr`).
             pub fn set_attribute<V: Send + Sync + 'static>(&self, key: &Key<V>, value: V) -> Option<Arc<V>> {
                 self.attributes().set(key, Arc::new(value))
             }
 
-            /// The value that is cached under a key (`MPI_Comm_get_attr`, `MPI_Win_get_attr`).
+            /// The value cached under a key (`MPI_Comm_get_attr`, `MPI_Win_get_attr`).
             #[must_use]
             pub fn attribute<V: Send + Sync + 'static>(&self, key: &Key<V>) -> Option<Arc<V>> {
                 self.attributes().get(key)
             }
 
-            /// Removes the value of a key, and answers it (`MPI_Comm_delete_attr`, `MPI_Win_delete_attr`).
+            /// Removes the value of a key, and returns it (`MPI_Comm_delete_attr`, `MPI_Win_delete_attr`).
             pub fn remove_attribute<V: Send + Sync + 'static>(&self, key: &Key<V>) -> Option<Arc<V>> {
                 self.attributes().remove(key)
             }

@@ -4,8 +4,8 @@ use weft_mpi::{Error, ErrorClass, Result};
 
 use super::Element;
 
-/// Elements in blocks, one for each rank, in the order of the ranks: what the calls give and take that end in `v` in the
-/// standard.
+/// Elements in blocks, one for each rank, in the order of the ranks: arguments and results of the collectives whose names
+/// end in `v` in the standard.
 ///
 /// ```
 /// use weft::mpi::Blocks;
@@ -23,10 +23,10 @@ pub struct Blocks<T> {
 }
 
 impl<T> Blocks<T> {
-    /// Elements that lie one block after the other.
+    /// Makes blocks of elements that lie one block after the other.
     ///
     /// # Errors
-    /// `Count` unless the counts are as many elements as there are.
+    /// `Count` if the sum of the counts is not the number of elements.
     pub fn new(elements: Vec<T>, counts: Vec<usize>) -> Result<Self> {
         let sum = counts
             .iter()
@@ -48,13 +48,13 @@ impl<T> Blocks<T> {
         Self { elements, counts }
     }
 
-    /// How many elements each block has.
+    /// Number of elements of each block.
     #[must_use]
     pub fn counts(&self) -> &[usize] {
         &self.counts
     }
 
-    /// How many blocks.
+    /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.counts.len()

@@ -1,8 +1,8 @@
-//! Buffers: what can be sent and received into, with its elements.
+//! Buffers: values that can be sent and received into, and their elements.
 
 use super::element::{Complex, Element, Located};
 
-/// What can be sent: a single [`Element`], or a row of them.
+/// A value that can be sent: a single [`Element`], or a sequence of them.
 ///
 /// ```
 /// use weft::mpi::Buffer;
@@ -12,19 +12,19 @@ use super::element::{Complex, Element, Located};
 /// assert_eq!("text".elements(), b"text");
 /// ```
 pub trait Buffer {
-    /// What it consists of.
+    /// Type of its elements.
     type Element: Element;
-    /// What holds as many elements of one's own: the result of a reduction, for example.
+    /// Owned type for the same number of elements: the result of a reduction, for example.
     type Owned;
 
     /// The elements.
     fn elements(&self) -> &[Self::Element];
 
-    /// As many elements as this has, in what holds them. There are as many, or it is told so by a panic.
+    /// Makes an owned value of elements, as many as this buffer has. Panics if there are not as many.
     fn owned(elements: Vec<Self::Element>) -> Self::Owned;
 }
 
-/// What can be received into.
+/// A value that can be received into.
 pub trait BufferMut: Buffer {
     /// The elements.
     fn elements_mut(&mut self) -> &mut [Self::Element];

@@ -7,8 +7,8 @@
 //! | all to all | [`allgather`](Communicator::allgather), [`allgatherv`](Communicator::allgatherv), [`alltoall`](Communicator::alltoall), [`alltoallv`](Communicator::alltoallv), [`allreduce`](Communicator::allreduce), [`reduce_scatter`](Communicator::reduce_scatter), [`reduce_scatter_block`](Communicator::reduce_scatter_block) | [`allgather_into`](Communicator::allgather_into), [`alltoall_into`](Communicator::alltoall_into), [`allreduce_into`](Communicator::allreduce_into) | [`allgather_in_place`](Communicator::allgather_in_place), [`alltoall_in_place`](Communicator::alltoall_in_place), [`allreduce_in_place`](Communicator::allreduce_in_place) | [`iallgather`](Communicator::iallgather), [`iallgatherv`](Communicator::iallgatherv), [`ialltoall`](Communicator::ialltoall), [`ialltoallv`](Communicator::ialltoallv), [`iallreduce`](Communicator::iallreduce), [`ireduce_scatter`](Communicator::ireduce_scatter), [`ireduce_scatter_block`](Communicator::ireduce_scatter_block) |
 //! | ranks before | [`scan`](Communicator::scan), [`exscan`](Communicator::exscan) | | [`scan_in_place`](Communicator::scan_in_place) | [`iscan`](Communicator::iscan), [`iexscan`](Communicator::iexscan) |
 //!
-//! Calls whose blocks differ in length tell each other the lengths first: one more collective of a number for each rank.
-//! An argument that is wrong at one rank is an error there alone, unless the call says otherwise: that rank should end.
+//! Calls whose blocks differ in length first tell each other the lengths: one more collective of a number for each rank.
+//! A wrong argument at one rank is an error only at that rank, unless the call says otherwise: the rank should then end.
 
 mod exchanging;
 mod gathering;

@@ -1,7 +1,8 @@
 //! Communicators of one group: making them (MPI 5.0, chapter 7).
 //!
-//! A communicator ends when it is dropped and nothing of it is under way any more. In Weft that is local: no rank waits
-//! for another, and each may do so when it likes. What was sent to it and never received is dropped with it.
+//! A communicator ends when it is dropped and no operation on it is under way any more. In Weft that is local: no rank
+//! waits for another, and each may drop it at any time. Messages that were sent to it and never received are dropped with
+//! it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -16,10 +17,10 @@ use super::group::Group;
 use super::inter::Intercommunicator;
 use super::state::{Handle, RankState};
 
-/// What every communicator can do, of one group or of two: messages from one rank to another.
+/// Operations of every communicator, of one group or of two: messages from one rank to another.
 ///
-/// [`Communicator`], [`Intercommunicator`] and those with a topology dereference to it. Ranks are
-/// those of the group that messages go to, which for an intercommunicator is the other one.
+/// [`Communicator`], [`Intercommunicator`] and communicators with a topology dereference to it. Ranks are those of the
+/// group that messages go to, which for an intercommunicator is the remote group.
 #[derive(Clone, Debug)]
 pub struct PointToPoint {
     handle: Arc<Handle>,
@@ -52,7 +53,7 @@ impl PointToPoint {
         self.comm().rank() as usize
     }
 
-    /// How many its own group has.
+    /// Number of processes of its own group.
     #[must_use]
     pub fn size(&self) -> usize {
         self.comm().size() as usize
@@ -64,13 +65,13 @@ impl PointToPoint {
         Group::of(Arc::clone(self.comm().group()))
     }
 
-    /// Its name, which people see in reports.
+    /// Its name, which reports show.
     #[must_use]
     pub fn name(&self) -> String {
         self.comm().extras().name()
     }
 
-    /// Gives it a name.
+    /// Sets its name.
     pub fn set_name(&self, name: &str) {
         self.comm().extras().set_name(name);
     }
@@ -81,16 +82,16 @@ impl PointToPoint {
         self.comm().extras().info().clone()
     }
 
-    /// Gives it hints (`MPI_Comm_set_info`); those that it has and that are not named stay. They are there for who asks, and
-    /// change nothing else: what hints can change is decided [when it is made](Communicator::duplicate_with_info).
+    /// Sets hints (`MPI_Comm_set_info`); existing hints that are not named stay. They can be read, but change nothing
+    /// else: hints with an effect must be given [when the communicator is made](Communicator::duplicate_with_info).
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn set_info(&self, info: &Info) -> Result<()> {
         self.comm().set_info(info)
     }
 
-    /// Whether two are the same, or have the same members (`MPI_Comm_compare`).
+    /// Whether two communicators are the same, or have the same members (`MPI_Comm_compare`).
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         self.comm().compare(other.comm())
@@ -110,7 +111,7 @@ impl PointToPoint {
 
 /// A communicator of one group.
 ///
-/// Another reference to the same one is made by `clone`; [`duplicate`](Self::duplicate) makes another communicator.
+/// `clone` makes another reference to the same communicator; [`duplicate`](Self::duplicate) makes another communicator.
 ///
 /// ```
 /// use weft::mpi;
@@ -147,7 +148,8 @@ impl Communicator {
         Handle::new(comm, Arc::clone(self.state()))
     }
 
-    /// The same group with messages of its own (`MPI_Comm_dup`). Attributes are copied as their [`Key`](super::Key) says. Collective.
+    /// A communicator of the same group with separate messages (`MPI_Comm_dup`). Each [`Key`](super::Key) determines how
+    /// its attribute is copied. Collective.
     ///
     /// # Errors
     /// If no context is left, or a member is lost.
@@ -155,8 +157,9 @@ impl Communicator {
         Ok(self.copied(self.comm().dup()?))
     }
 
-    /// As [`duplicate`](Self::duplicate), with hints (`MPI_Comm_dup_with_info`). If all ranks assert `mpi_assert_no_any_tag`, no rank
-    /// may receive or probe any tag, and threads that use different tags go side by side.
+    /// Like [`duplicate`](Self::duplicate), with hints (`MPI_Comm_dup_with_info`). If all ranks assert
+    /// `mpi_assert_no_any_tag`, no rank may receive or probe any tag, and threads that use different tags run in
+    /// parallel.
     ///
     /// ```
     /// use weft::mpi;
@@ -185,8 +188,8 @@ impl Communicator {
         Self::new(Handle::with(made, state, attributes))
     }
 
-    /// One communicator for each color, its ranks in the order of `key`, then of their ranks here (`MPI_Comm_split`).
-    /// Collective.
+    /// Makes one communicator for each color, with its ranks ordered by `key`, then by their ranks in this one
+    /// (`MPI_Comm_split`). Collective.
     ///
     /// # Errors
     /// If no context is left, or a member is lost.
@@ -195,7 +198,7 @@ impl Communicator {
         Ok(made.expect("who names a color gets a communicator"))
     }
 
-    /// As [`split`](Self::split); who has no color gets none.
+    /// Like [`split`](Self::split); a rank without a color gets `None`.
     ///
     /// # Errors
     /// If no context is left, or a member is lost.
@@ -204,7 +207,7 @@ impl Communicator {
         Ok(made.map(|comm| Self::new(self.made(comm))))
     }
 
-    /// A communicator of a part of the group; `None` for who is not in it (`MPI_Comm_create`). Collective.
+    /// A communicator of a part of the group; `None` for a rank that is not in it (`MPI_Comm_create`). Collective.
     ///
     /// ```
     /// use weft::mpi;
@@ -226,7 +229,7 @@ impl Communicator {
         Ok(made.map(|comm| Self::new(self.made(comm))))
     }
 
-    /// As [`create`](Self::create), called by the members of the group only (`MPI_Comm_create_group`).
+    /// Like [`create`](Self::create), called only by the members of the group (`MPI_Comm_create_group`).
     ///
     /// # Errors
     /// As for [`create`](Self::create).
@@ -236,9 +239,9 @@ impl Communicator {
         Ok(made.map(|comm| Self::new(self.made(comm))))
     }
 
-    /// An intercommunicator between this group and that of `remote_leader`, a rank of `peers`, a communicator which both
-    /// leaders have (`MPI_Intercomm_create`). `peers` and `remote_leader` matter at `local_leader`, a rank of this
-    /// communicator, only. Collective in both groups.
+    /// An intercommunicator between this group and that of `remote_leader`, a rank of `peers`, a communicator that both
+    /// leaders have (`MPI_Intercomm_create`). `peers` and `remote_leader` matter only at `local_leader`, a rank of this
+    /// communicator. Collective in both groups.
     ///
     /// # Errors
     /// `Comm` if the groups have a process in common, or if the leaders did not meet; `Rank` for a leader that is no rank.

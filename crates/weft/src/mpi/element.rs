@@ -3,8 +3,8 @@
 //! | Rust | datatype |
 //! |---|---|
 //! | `i8` … `u64`, `isize`, `usize`, `f32`, `f64` | that of the same C type |
-//! | `i128`, `u128` | two of 64 bits, to be moved and not computed with |
-//! | `bool`, `char` | `MPI_C_BOOL`, four bytes; what comes is checked |
+//! | `i128`, `u128` | two of 64 bits, to be moved, not computed with |
+//! | `bool`, `char` | `MPI_C_BOOL`, four bytes; received values are checked |
 //! | [`Complex<f32>`](Complex), `Complex<f64>` | `MPI_C_FLOAT_COMPLEX`, `MPI_C_DOUBLE_COMPLEX` |
 //! | [`Located<T>`](Located) | `MPI_DOUBLE_INT` and the other pairs of a value and an index |
 //! | arrays, tuples of up to six | of their elements |
@@ -18,10 +18,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use weft_mpi::datatype::{Basic, Datatype, Recipe};
 
-/// A type whose values can be elements of messages: `#[derive(Element)]` makes a struct or an enum one.
+/// A type whose values can be elements of messages: `#[derive(Element)]` makes a struct or an enum an element.
 ///
-/// A message carries the values as they lie in memory, without padding. Both sides must name types of the same
-/// shape, as in C; between different programs that means `#[repr(C)]`.
+/// A message carries the values as they lie in memory, without padding. Both sides must use types of the same layout, as
+/// in C; between different programs that requires `#[repr(C)]`.
 ///
 /// ```
 /// use weft::mpi::{self, Element};
@@ -53,17 +53,17 @@ use weft_mpi::datatype::{Basic, Datatype, Recipe};
 /// ```
 ///
 /// # Safety
-/// The datatype covers bytes of the value only that are always initialised, its elements begin `size_of::<Self>()`
-/// bytes after each other, and a value whose bytes come from another rank is a value of the type if
-/// [`is_valid`](Self::is_valid) says so, or [`CHECKED`](Self::CHECKED) is false.
+/// The datatype must cover only bytes of the value that are always initialised, consecutive elements must begin
+/// `size_of::<Self>()` bytes apart, and bytes received from another rank must be a value of the type if
+/// [`is_valid`](Self::is_valid) returns true for them, or if [`CHECKED`](Self::CHECKED) is false.
 pub unsafe trait Element: Copy + Send + Sync + 'static {
-    /// Whether some patterns of bits are no value of the type, so that what comes must be checked.
+    /// Whether some bit patterns are no value of the type, so that received bytes must be checked.
     const CHECKED: bool;
 
     /// The datatype of one element, committed.
     fn datatype() -> &'static Arc<Datatype>;
 
-    /// Whether the bytes at an address are a value.
+    /// Whether the bytes at an address are a value of the type.
     ///
     /// # Safety
     /// The bytes that the datatype covers can be read and are initialised. The address need not be aligned.
@@ -211,14 +211,14 @@ pub struct Complex<T> {
     pub im: T,
 }
 
-/// A value and where it is: what [`op::min_location`](super::op::min_location) and
-/// [`op::max_location`](super::op::max_location) compare.
+/// A value and its index, as [`op::min_location`](super::op::min_location) and
+/// [`op::max_location`](super::op::max_location) compare them.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 #[repr(C)]
 pub struct Located<T> {
     /// The value.
     pub value: T,
-    /// Where it is: of equal values the least index stays.
+    /// Its index: of equal values the one with the least index is kept.
     pub index: i32,
 }
 

@@ -1,5 +1,5 @@
-//! Envelope of a message as programs name it: to whom, from whom, which tag (MPI 5.0, section 3.2.3), and the status
-//! that says what came.
+//! Envelope of a message as programs name it: destination, source and tag (MPI 5.0, section 3.2.3), and the status of a
+//! received message.
 
 use weft_mpi::{Error, ErrorClass, Result, TagPattern};
 
@@ -30,15 +30,15 @@ pub const MAX_TAG: i32 = (1 << 30) - 1;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Any;
 
-/// Whom to send to: a rank; `None` stands for `MPI_PROC_NULL`, nobody.
+/// Destination of a message: a rank; `None` stands for `MPI_PROC_NULL`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination(pub(super) weft_mpi::Target);
 
-/// Whom to receive from: a rank, or [`Any`]; `None` stands for `MPI_PROC_NULL`, nobody.
+/// Source of a message: a rank, or [`Any`]; `None` stands for `MPI_PROC_NULL`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Source(pub(super) weft_mpi::Source);
 
-/// Which tag to receive: a number, or [`Any`].
+/// Tag to receive: a number, or [`Any`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tag(TagPattern);
 
@@ -109,7 +109,7 @@ pub(super) fn check_tag(tag: i32) -> Result<i32> {
     ))
 }
 
-/// What came (`MPI_Status`).
+/// Status of a received message (`MPI_Status`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Status(weft_mpi::Status);
 
@@ -118,7 +118,7 @@ impl Status {
         Self(status)
     }
 
-    /// Who sent it; `None` if nobody did, for it was to come from nobody.
+    /// The sender; `None` if the source was `MPI_PROC_NULL`.
     #[must_use]
     pub fn source(&self) -> Option<usize> {
         self.0.source.map(|rank| rank as usize)
@@ -136,14 +136,14 @@ impl Status {
         usize::try_from(self.0.bytes).unwrap_or(usize::MAX)
     }
 
-    /// How many elements of a type that is; `None` if it is no whole number (`MPI_UNDEFINED`).
+    /// Number of elements of a type in the message; `None` if it is no whole number (`MPI_UNDEFINED`).
     #[must_use]
     pub fn count<T: Element>(&self) -> Option<usize> {
         let count = T::datatype().count_of(self.0.bytes)?;
         usize::try_from(count).ok()
     }
 
-    /// Whether the receive was cancelled before anything came.
+    /// Whether the receive was cancelled before a message arrived.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.cancelled

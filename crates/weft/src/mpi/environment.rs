@@ -16,8 +16,9 @@ use super::state::{Handle, Job, RankState};
 
 /// This process as a rank of its job. Made by [`init`]; ended by [`finalize`](Self::finalize).
 ///
-/// If it is dropped before, the process has not finished what the others count on: at its end the launcher ends the job,
-/// as `MPI_Abort` does. So an error that leaves `main` by `?` ends all ranks, and the launcher says which was the first.
+/// If it is dropped before that, the process has not finished its part of the job: at its end the launcher ends the job,
+/// as `MPI_Abort` does. So an error that leaves `main` by `?` ends all ranks, and the launcher says which rank was the
+/// first.
 #[derive(Debug)]
 #[must_use = "a rank leaves the job by `finalize`"]
 pub struct Environment {
@@ -29,10 +30,10 @@ pub struct Environment {
     is_finalised: bool,
 }
 
-/// Joins the job that `mpiexec` has started (`MPI_Init_thread`, with all that threads may do), or makes a job of one.
+/// Joins the job that `mpiexec` has started (`MPI_Init_thread` with `MPI_THREAD_MULTIPLE`), or makes a job of one rank.
 ///
-/// Once per process. A program that also uses the [services](crate) gets them from
-/// [`Environment::services`], not by [`weft::init`](crate::init): there is one endpoint.
+/// Call it once per process. A program that also uses the [services](crate) gets them from [`Environment::services`], not
+/// by [`weft::init`](crate::init): there is only one endpoint.
 ///
 /// ```no_run
 /// fn main() -> weft::mpi::Result<()> {
@@ -44,8 +45,8 @@ pub struct Environment {
 /// ```
 ///
 /// # Errors
-/// `Other` if the variables of the launcher make no sense, this process has joined already, or the other ranks cannot be
-/// learned of.
+/// `Other` if the variables of the launcher are invalid, this process has joined already, or the other ranks cannot be
+/// found.
 pub fn init() -> Result<Environment> {
     let (state, services) = join()?;
     let process = Arc::clone(state.process());
@@ -92,7 +93,7 @@ pub(super) fn join() -> Result<(Arc<RankState>, Node)> {
     Ok((state, services))
 }
 
-/// Runs a program of MPI: [`init`], `work`, and `finalize` if that went well. If not, the job ends.
+/// Runs an MPI program: [`init`], `work`, and `finalize` if `work` succeeded. Otherwise the job ends.
 ///
 /// ```no_run
 /// use weft::mpi::{self, op};
@@ -107,7 +108,7 @@ pub(super) fn join() -> Result<(Arc<RankState>, Node)> {
 /// ```
 ///
 /// # Errors
-/// As for [`init`]; what `work` failed with.
+/// As for [`init`]; the error of `work`.
 pub fn run<R>(work: impl FnOnce(&Communicator) -> Result<R>) -> Result<R> {
     let environment = init()?;
     let outcome = work(environment.world())?;
@@ -128,7 +129,7 @@ impl Environment {
         &self.itself
     }
 
-    /// Those that have had this process started (`MPI_Comm_get_parent`): see [`Program`](super::Program).
+    /// The processes that started this process (`MPI_Comm_get_parent`): see [`Program`](super::Program).
     #[must_use]
     pub fn parent(&self) -> Option<&Intercommunicator> {
         self.parent.as_ref()
@@ -140,7 +141,7 @@ impl Environment {
         &self.services
     }
 
-    /// Leaves the job in order (`MPI_Finalize`): waits for all ranks, and for what was begun and dropped.
+    /// Leaves the job in order (`MPI_Finalize`): waits for all ranks, and for operations whose requests were dropped.
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.

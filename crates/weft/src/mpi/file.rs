@@ -1,13 +1,13 @@
 //! Files that the ranks of a communicator read and write together (MPI 5.0, chapter 14).
 //!
-//! | | at a place | at this rank's pointer | at the shared pointer |
+//! | | at an offset | at this rank's pointer | at the shared pointer |
 //! |---|---|---|---|
 //! | alone | [`read_at`](File::read_at), [`write_at`](File::write_at) | [`read`](File::read), [`write`](File::write) | [`read_shared`](File::read_shared), [`write_shared`](File::write_shared) |
 //! | together | [`read_at_all`](File::read_at_all), [`write_at_all`](File::write_at_all) | [`read_all`](File::read_all), [`write_all`](File::write_all) | [`read_ordered`](File::read_ordered), [`write_ordered`](File::write_ordered) |
-//! | alone, begun | [`iread_at`](File::iread_at), [`iwrite_at`](File::iwrite_at) | [`iread`](File::iread), [`iwrite`](File::iwrite) | [`iread_shared`](File::iread_shared), [`iwrite_shared`](File::iwrite_shared) |
-//! | together, begun | [`iread_at_all`](File::iread_at_all), [`iwrite_at_all`](File::iwrite_at_all) | [`iread_all`](File::iread_all), [`iwrite_all`](File::iwrite_all) | [`iread_ordered`](File::iread_ordered), [`iwrite_ordered`](File::iwrite_ordered) |
+//! | alone, non-blocking | [`iread_at`](File::iread_at), [`iwrite_at`](File::iwrite_at) | [`iread`](File::iread), [`iwrite`](File::iwrite) | [`iread_shared`](File::iread_shared), [`iwrite_shared`](File::iwrite_shared) |
+//! | together, non-blocking | [`iread_at_all`](File::iread_at_all), [`iwrite_at_all`](File::iwrite_at_all) | [`iread_all`](File::iread_all), [`iwrite_all`](File::iwrite_all) | [`iread_ordered`](File::iread_ordered), [`iwrite_ordered`](File::iwrite_ordered) |
 //!
-//! Places count bytes, until a [view](File::set_view) says what else.
+//! Offsets count bytes, unless a [view](File::set_view) says otherwise.
 
 mod begun;
 
@@ -25,7 +25,7 @@ use super::memory::{Memory, View};
 use super::state::Handle;
 use super::{Buffer, Element, Info, Status};
 
-/// An open file. Whoever wants to know that all was written closes it by [`close`](Self::close), which is collective; if it is
+/// An open file. To know that everything was written, close it by [`close`](Self::close), which is collective; if it is
 /// dropped, this rank closes it for itself.
 ///
 /// ```
@@ -55,10 +55,10 @@ pub struct File {
 }
 
 impl File {
-    /// Opens a file to be read. Collective, as all ways to open.
+    /// Opens a file for reading. Collective, like all calls that open a file.
     ///
     /// # Errors
-    /// At all ranks: what the system refuses any of them with.
+    /// At all ranks: the error that the system reports at any of them.
     pub fn open(comm: &Communicator, path: impl AsRef<Path>) -> Result<Self> {
         let mode = AccessMode {
             read_only: true,
@@ -67,7 +67,7 @@ impl File {
         Self::open_by(comm, path, mode)
     }
 
-    /// Makes a file, or empties the one that is there, to be read and written.
+    /// Creates a file, or empties an existing one, for reading and writing.
     ///
     /// # Errors
     /// As for [`open`](Self::open).
@@ -82,15 +82,16 @@ impl File {
         Ok(file)
     }
 
-    /// Opens a file for what is said (`MPI_File_open`).
+    /// Opens a file with an access mode (`MPI_File_open`).
     ///
     /// # Errors
-    /// As for [`open`](Self::open); `Amode` for what does not go together, `NotSame` if ranks say different things.
+    /// As for [`open`](Self::open); `Amode` for an invalid combination, `NotSame` if ranks give different modes.
     pub fn open_by(comm: &Communicator, path: impl AsRef<Path>, mode: AccessMode) -> Result<Self> {
         Self::open_with(comm, path, mode, &Info::default())
     }
 
-    /// As [`open_by`](Self::open_by), with hints (see `docs/limits.md` for those that do something); those of rank 0 hold.
+    /// Like [`open_by`](Self::open_by), with hints (see `docs/limits.md` for those that have an effect); those of rank 0
+    /// apply.
     ///
     /// ```
     /// use weft::mpi::{self, AccessMode, File, Info};
@@ -126,22 +127,22 @@ impl File {
     /// Deletes a file (`MPI_File_delete`). Not collective.
     ///
     /// # Errors
-    /// `NoSuchFile` if there is none; what else the system refuses with.
+    /// `NoSuchFile` if there is no such file; other errors of the system.
     pub fn delete(path: impl AsRef<Path>) -> Result<()> {
         io::delete(path.as_ref())
     }
 
-    /// From now on places count elements of `T` from a byte on, and pointers are at the first (`MPI_File_set_view`).
-    /// Collective.
+    /// From now on offsets count elements of `T` from byte `start` on, and the pointers are at the first element
+    /// (`MPI_File_set_view`). Collective.
     ///
     /// # Errors
-    /// `Arg` if `start` is too large; `NotSame` if the ranks name different types.
+    /// `Arg` if `start` is too large; `NotSame` if the ranks use different types.
     pub fn set_view<T: Element>(&self, start: u64) -> Result<()> {
         self.view::<T>(start, T::datatype())
     }
 
-    /// As [`set_view`](Self::set_view), of blocks of elements, of which this rank sees one in each row: row after row of `row`
-    /// elements, the `block` that begin at `first`.
+    /// Like [`set_view`](Self::set_view), for blocks of elements: of each row of `row` elements this rank sees the
+    /// `block` elements that begin at `first`.
     ///
     /// # Errors
     /// As for [`set_view`](Self::set_view).
@@ -200,24 +201,25 @@ impl File {
             .map(drop)
     }
 
-    /// Reads at a place (`MPI_File_read_at`): `count` elements, or as many as there are before the end of the file.
+    /// Reads at an offset (`MPI_File_read_at`): `count` elements, or as many as there are before the end of the file.
     ///
     /// # Errors
-    /// `Access` if the file was not opened for it; `Type` if what is there is no value of the type; what the system refuses
-    /// with.
+    /// `Access` if the file was not opened for reading; `Type` if the bytes are no valid value of the type; errors of the
+    /// system.
     pub fn read_at<T: Element>(&self, place: u64, count: usize) -> Result<Vec<T>> {
         self.read_by(at(place), false, count)
     }
 
-    /// Writes at a place (`MPI_File_write_at`).
+    /// Writes at an offset (`MPI_File_write_at`).
     ///
     /// # Errors
-    /// `ReadOnly` or `Access` if the file was not opened for it; `NoSpace` if there is none; what else the system refuses with.
+    /// `ReadOnly` or `Access` if the file was not opened for writing; `NoSpace` if there is none; other errors of the
+    /// system.
     pub fn write_at<B: Buffer + ?Sized>(&self, place: u64, buffer: &B) -> Result<()> {
         self.write_by(at(place), false, buffer)
     }
 
-    /// As [`read_at`](Self::read_at), all ranks together (`MPI_File_read_at_all`).
+    /// Like [`read_at`](Self::read_at), all ranks together (`MPI_File_read_at_all`).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at), of any rank.
@@ -225,7 +227,7 @@ impl File {
         self.read_by(at(place), true, count)
     }
 
-    /// As [`write_at`](Self::write_at), all ranks together (`MPI_File_write_at_all`).
+    /// Like [`write_at`](Self::write_at), all ranks together (`MPI_File_write_at_all`).
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at), of any rank.
@@ -233,7 +235,7 @@ impl File {
         self.write_by(at(place), true, buffer)
     }
 
-    /// Reads at this rank's pointer, and moves it on (`MPI_File_read`).
+    /// Reads at this rank's pointer, and advances it (`MPI_File_read`).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at).
@@ -241,7 +243,7 @@ impl File {
         self.read_by(Place::Individual, false, count)
     }
 
-    /// Writes at this rank's pointer, and moves it on (`MPI_File_write`).
+    /// Writes at this rank's pointer, and advances it (`MPI_File_write`).
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at).
@@ -249,7 +251,7 @@ impl File {
         self.write_by(Place::Individual, false, buffer)
     }
 
-    /// As [`read`](Self::read), all ranks together (`MPI_File_read_all`).
+    /// Like [`read`](Self::read), all ranks together (`MPI_File_read_all`).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at), of any rank.
@@ -257,7 +259,7 @@ impl File {
         self.read_by(Place::Individual, true, count)
     }
 
-    /// As [`write`](Self::write), all ranks together (`MPI_File_write_all`).
+    /// Like [`write`](Self::write), all ranks together (`MPI_File_write_all`).
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at), of any rank.
@@ -265,7 +267,7 @@ impl File {
         self.write_by(Place::Individual, true, buffer)
     }
 
-    /// Reads what comes next for whichever rank asks (`MPI_File_read_shared`).
+    /// Reads at the shared pointer, and advances it (`MPI_File_read_shared`).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at).
@@ -273,7 +275,7 @@ impl File {
         self.read_by(Place::Shared, false, count)
     }
 
-    /// Writes behind what any rank has written so (`MPI_File_write_shared`).
+    /// Writes at the shared pointer, and advances it (`MPI_File_write_shared`).
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at).
@@ -281,7 +283,8 @@ impl File {
         self.write_by(Place::Shared, false, buffer)
     }
 
-    /// Reads, one rank's part behind that of the rank before (`MPI_File_read_ordered`). Collective.
+    /// Reads at the shared pointer, each rank's part after that of the rank before it (`MPI_File_read_ordered`).
+    /// Collective.
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at), of any rank.
@@ -289,7 +292,8 @@ impl File {
         self.read_by(Place::Shared, true, count)
     }
 
-    /// Writes, one rank's part behind that of the rank before (`MPI_File_write_ordered`). Collective.
+    /// Writes at the shared pointer, each rank's part after that of the rank before it (`MPI_File_write_ordered`).
+    /// Collective.
     ///
     /// ```no_run
     /// use weft::mpi::{self, File};
@@ -310,7 +314,7 @@ impl File {
         self.write_by(Place::Shared, true, buffer)
     }
 
-    /// Where this rank's pointer is (`MPI_File_get_position`).
+    /// Position of this rank's pointer (`MPI_File_get_position`).
     ///
     /// # Errors
     /// `UnsupportedOperation` for a file that is only read and written in sequence.
@@ -321,35 +325,35 @@ impl File {
     /// Moves this rank's pointer (`MPI_File_seek`).
     ///
     /// # Errors
-    /// `Arg` for a place before the beginning.
+    /// `Arg` for a position before the beginning.
     pub fn seek(&self, offset: i64, whence: Whence) -> Result<()> {
         self.file.seek(offset, whence)
     }
 
-    /// Bytes of the file (`MPI_File_get_size`).
+    /// Size of the file in bytes (`MPI_File_get_size`).
     ///
     /// # Errors
-    /// What the system refuses with.
+    /// Errors of the system.
     pub fn size(&self) -> Result<u64> {
         self.file.size()
     }
 
-    /// Makes the file so many bytes long (`MPI_File_set_size`). Collective.
+    /// Sets the size of the file in bytes (`MPI_File_set_size`). Collective.
     ///
     /// # Errors
-    /// `ReadOnly` if it was not opened to be written; what the system refuses with.
+    /// `ReadOnly` if it was not opened for writing; errors of the system.
     pub fn set_size(&self, bytes: u64) -> Result<()> {
         let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
         self.file.set_size(bytes)
     }
 
-    /// The hints that hold (`MPI_File_get_info`).
+    /// The hints that apply (`MPI_File_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.file.info()
     }
 
-    /// Changes hints (`MPI_File_set_info`); those of rank 0 hold. Collective.
+    /// Changes hints (`MPI_File_set_info`); those of rank 0 apply. Collective.
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.
@@ -357,27 +361,28 @@ impl File {
         self.file.set_info(hints)
     }
 
-    /// Whether accesses of different ranks that overlap happen one after the other (`MPI_File_set_atomicity`). Collective.
+    /// Sets whether overlapping accesses of different ranks happen one after the other (`MPI_File_set_atomicity`).
+    /// Collective.
     ///
     /// # Errors
-    /// `NotSame` if ranks say different things; what the system refuses with.
+    /// `NotSame` if ranks give different values; errors of the system.
     pub fn set_atomicity(&self, atomic: bool) -> Result<()> {
         self.file.set_atomicity(atomic)
     }
 
-    /// Returns when all that this rank has written is on the device, and what others have brought there is seen
-    /// (`MPI_File_sync`). Collective.
+    /// Returns when everything that this rank has written is on the device, and data that others have synchronised can be
+    /// read (`MPI_File_sync`). Collective.
     ///
     /// # Errors
-    /// What could not be written after all, by any rank.
+    /// A delayed write error of any rank.
     pub fn sync(&self) -> Result<()> {
         self.file.sync()
     }
 
-    /// Closes it (`MPI_File_close`). Collective.
+    /// Closes the file (`MPI_File_close`). Collective.
     ///
     /// # Errors
-    /// What could not be written after all, by any rank. It is closed all the same.
+    /// A delayed write error of any rank. The file is closed all the same.
     pub fn close(self) -> Result<()> {
         self.file.close()
     }

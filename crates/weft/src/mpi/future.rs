@@ -1,7 +1,7 @@
 //! Requests as futures, for any executor.
 //!
-//! A task that awaits a request does not hold its thread. Progress is made by whoever waits in a call of this rank, or by
-//! a thread that is there as long as any request is awaited.
+//! A task that awaits a request does not block its thread. Progress is made by threads that wait in a call of this rank,
+//! or by a thread that exists while any request is awaited.
 
 use std::future::{Future, IntoFuture};
 use std::pin::{Pin, pin};
@@ -14,7 +14,7 @@ use weft_mpi::p2p::future::Completion;
 
 use super::request::Request;
 
-/// A request that is awaited. Dropping it drops the request.
+/// A future that awaits a request. Dropping it drops the request.
 #[must_use = "a future does nothing unless it is awaited"]
 pub struct Completing<'scope, R: 'scope> {
     completion: Option<Completion>,
@@ -91,7 +91,7 @@ impl<'scope, R: 'scope> Drop for Completing<'scope, R> {
     }
 }
 
-/// Runs a future to its end on this thread: an executor of one task, for programs that have none.
+/// Runs a future to its end on this thread: an executor of one task, for programs that have no executor.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
 

@@ -34,24 +34,24 @@ impl Group {
         &self.group
     }
 
-    /// How many processes.
+    /// Number of processes.
     #[must_use]
     pub fn size(&self) -> usize {
         self.group.size() as usize
     }
 
-    /// The members of these ranks, in this order.
+    /// The members with these ranks, in this order.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, or that comes twice.
+    /// `Rank` for a rank that does not exist, or is given twice.
     pub fn include(&self, ranks: &[usize]) -> Result<Self> {
         Ok(Self::of(Arc::new(self.group.include(&numbers(ranks)?)?)))
     }
 
-    /// All members but those of these ranks.
+    /// All members except those with these ranks.
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, or that comes twice.
+    /// `Rank` for a rank that does not exist, or is given twice.
     pub fn exclude(&self, ranks: &[usize]) -> Result<Self> {
         Ok(Self::of(Arc::new(self.group.exclude(&numbers(ranks)?)?)))
     }
@@ -62,7 +62,7 @@ impl Group {
         Self::of(Arc::new(self.group.union(&other.group)))
     }
 
-    /// The members that are in both.
+    /// The members that are in both groups.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         Self::of(Arc::new(self.group.intersection(&other.group)))
@@ -74,14 +74,14 @@ impl Group {
         Self::of(Arc::new(self.group.difference(&other.group)))
     }
 
-    /// Whether two have the same members in the same order.
+    /// Whether two groups have the same members in the same order.
     #[must_use]
     pub fn compare(&self, other: &Self) -> Comparison {
         self.group.compare(&other.group)
     }
 
-    /// The ranks that members of this group have in another one (`MPI_Group_translate_ranks`); `None` for who is not in
-    /// one of the two.
+    /// The ranks of members of this group in another one (`MPI_Group_translate_ranks`); `None` for a member of only one
+    /// of the two.
     #[must_use]
     pub fn translate(&self, ranks: &[usize], other: &Self) -> Vec<Option<usize>> {
         let one = |rank: &usize| {

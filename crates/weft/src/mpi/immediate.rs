@@ -1,6 +1,6 @@
-//! Non-blocking messages whose buffers are given away until the end (MPI 5.0, section 3.7).
+//! Non-blocking messages, which own their buffers until the end (MPI 5.0, section 3.7).
 //!
-//! For buffers that stay where they are, see [`scope`](super::scope()).
+//! To borrow buffers instead, see [`scope`](super::scope()).
 
 use weft_mpi::{Result, SendMode};
 
@@ -24,7 +24,7 @@ impl PointToPoint {
         self.begin_send(SendMode::Standard, elements, to.into(), tag)
     }
 
-    /// As [`isend`](Self::isend), and ends only when the receive was matched (`MPI_Issend`).
+    /// Like [`isend`](Self::isend), but ends only when the receive was matched (`MPI_Issend`).
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -53,8 +53,8 @@ impl PointToPoint {
         }))
     }
 
-    /// Begins a receive into a vector, which has room for as many elements as it has (`MPI_Irecv`). At the end it has as
-    /// many as came.
+    /// Begins a receive into a vector, whose length is the room for elements (`MPI_Irecv`). At the end its length is the
+    /// number of elements received.
     ///
     /// # Errors
     /// As for [`receive_into`](Self::receive_into).

@@ -16,8 +16,8 @@ use super::memory::{Arriving, Memory, View};
 use super::state::Handle;
 use super::{Blocks, Buffer, BufferMut, Op};
 
-/// A communicator of two groups: messages go to ranks of the other one, and in collectives each group gets what the other
-/// one gives.
+/// A communicator of two groups: messages go to ranks of the remote group, and in collectives each group receives what
+/// the other one gives.
 ///
 /// ```
 /// use weft::mpi;
@@ -66,20 +66,20 @@ impl Intercommunicator {
         self.comm().run(schedule)
     }
 
-    /// How many ranks the other group has.
+    /// Number of ranks of the remote group.
     #[must_use]
     pub fn remote_size(&self) -> usize {
         self.remote_group().size()
     }
 
-    /// The other group.
+    /// The remote group.
     #[must_use]
     pub fn remote_group(&self) -> Group {
         let group = self.comm().remote_group().expect("it has two groups");
         Group::of(Arc::clone(group))
     }
 
-    /// Both groups in one, that with `high` behind the other (`MPI_Intercomm_merge`).
+    /// Merges both groups into one, the one with `high` last (`MPI_Intercomm_merge`).
     ///
     /// # Errors
     /// If no context is left, or a member is lost.
@@ -91,7 +91,7 @@ impl Intercommunicator {
         )))
     }
 
-    /// Waits until all ranks of the other group have come here.
+    /// Waits until all ranks of the remote group have called it.
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.
@@ -99,11 +99,12 @@ impl Intercommunicator {
         self.run(inter::barrier(&self.sides())?)
     }
 
-    /// The elements of one rank to all of the other group. The root says [`Root::Here`], the others of its group
-    /// [`Root::Beside`], and those of the other group say which rank it is.
+    /// Sends the elements of one rank to all ranks of the other group. The root passes [`Root::Here`], the others of its
+    /// group [`Root::Beside`], and those of the other group the root's rank.
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if a received element is no valid value of
+    /// the type.
     pub fn broadcast<B: BufferMut + ?Sized>(&self, buffer: &mut B, root: Root) -> Result<()> {
         let arriving = Arriving::into(buffer.elements_mut())?;
         let count = arriving.view().len();
@@ -112,10 +113,10 @@ impl Intercommunicator {
         arriving.finish(count).map(drop)
     }
 
-    /// The elements of each rank of the other group, which may be of any number.
+    /// Gathers the elements of all ranks of the remote group; each may give any number.
     ///
     /// # Errors
-    /// `ProcFailed` if a rank is lost, `Type` if what came is no value of the type.
+    /// `ProcFailed` if a rank is lost, `Type` if a received element is no valid value of the type.
     pub fn allgather<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<Blocks<B::Element>> {
         const NAME: &str = "MPI_Allgatherv";
         let (sides, send) = (self.sides(), View::reading(buffer.elements()));
@@ -135,10 +136,11 @@ impl Intercommunicator {
         Ok(Blocks::made(all.into_vec(total)?, counts))
     }
 
-    /// The elements of all ranks of the other group, combined; all of both groups give as many.
+    /// Combines the elements of all ranks of the remote group; all ranks of both groups give the same number.
     ///
     /// # Errors
-    /// `Truncate` if lengths differ, `Type` if what came is no value of the type, `Other` if the operation panicked.
+    /// `Truncate` if lengths differ, `Type` if a received element is no valid value of the type, `Other` if the operation
+    /// panicked.
     pub fn allreduce<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -155,10 +157,12 @@ impl Intercommunicator {
         Ok(B::owned(result.into_vec(send.len())?))
     }
 
-    /// To each rank of the other group its block, and one of each (`MPI_Alltoallv`, which is told the counts first).
+    /// Sends a block to each rank of the remote group, and receives one from each (`MPI_Alltoallv`, after an exchange of
+    /// the counts).
     ///
     /// # Errors
-    /// `Count` unless there is a block for each rank of the other group; `Type` if what came is no value of the type.
+    /// `Count` unless there is a block for each rank of the remote group; `Type` if a received element is no valid value
+    /// of the type.
     pub fn alltoallv<T: super::Element>(&self, blocks: &Blocks<T>) -> Result<Blocks<T>> {
         const NAME: &str = "MPI_Alltoallv";
         let sides = self.sides();

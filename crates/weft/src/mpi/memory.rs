@@ -59,7 +59,7 @@ impl<'a, T: Element> View<'a, T> {
         unsafe { Buffer::new(self.start.as_ptr().cast(), self.length, T::datatype()) }
     }
 
-    /// As [`buffer`](Self::buffer), whether or not the elements have gaps: for files.
+    /// Like [`buffer`](Self::buffer), whether or not the elements have gaps: for files.
     ///
     /// # Errors
     /// None that elements in memory could raise.

@@ -60,14 +60,14 @@ impl<T> Op<T> {
 }
 
 impl<T: Element> Op<T> {
-    /// An operation of the program's own, which must be associative: `function(left, right)` gets operands in the
-    /// order of the ranks. If it panics, the collective ends with an error.
+    /// An operation of the program, which must be associative: `function(left, right)` gets operands in the order of the
+    /// ranks. If it panics, the collective ends with an error.
     #[must_use]
     pub fn new(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
         Self::of(weft_mpi::Op::user(memory::combining(function), false))
     }
 
-    /// As [`new`](Self::new), for one whose operands may come in any order: that may be quicker.
+    /// Like [`new`](Self::new), for an operation whose operands may come in any order, which may be faster.
     #[must_use]
     pub fn commutative(function: impl Fn(&T, &T) -> T + Send + Sync + 'static) -> Self {
         Self::of(weft_mpi::Op::user(memory::combining(function), true))
@@ -81,18 +81,18 @@ fn predefined<T>(operation: Predefined) -> Op<T> {
     Op::of(Arc::clone(&PREDEFINED[operation as usize]))
 }
 
-/// `MPI_NO_OP`: what is there is read, and stays.
+/// `MPI_NO_OP`: the target's value is read, and stays.
 pub(super) fn no_op() -> Arc<weft_mpi::Op> {
     Arc::clone(&PREDEFINED[Predefined::NoOp as usize])
 }
 
 /// Numbers, which can be added and multiplied.
 pub trait Number: Element + sealed::Sealed {}
-/// Numbers of which one is the larger.
+/// Numbers with an order.
 pub trait Ordered: Number {}
 /// Integers, whose bits can be combined.
 pub trait Bits: Element + sealed::Sealed {}
-/// What is true or false: `bool`, and integers as in C.
+/// Truth values: `bool`, and integers as in C.
 pub trait Logical: Element + sealed::Sealed {}
 /// Values with an index.
 pub trait WithLocation: Element + sealed::Sealed {}

@@ -1,12 +1,12 @@
 //! Messages from one rank to another (MPI 5.0, chapter 3): blocking calls and probes.
 //!
-//! | call | what it needs | what it gives |
+//! | call | argument | result |
 //! |---|---|---|
 //! | [`send`](PointToPoint::send) | any buffer | |
 //! | [`receive`](PointToPoint::receive) | the type | one value |
-//! | [`receive_vec`](PointToPoint::receive_vec) | the type | all that was sent |
-//! | [`receive_into`](PointToPoint::receive_into) | a buffer with room | how much of it |
-//! | [`send_receive`](PointToPoint::send_receive) | a buffer | all that was sent |
+//! | [`receive_vec`](PointToPoint::receive_vec) | the type | all elements that were sent |
+//! | [`receive_into`](PointToPoint::receive_into) | a buffer with room | the status |
+//! | [`send_receive`](PointToPoint::send_receive) | a buffer | all elements that were sent |
 
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ impl PointToPoint {
     /// ```
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, `Tag` for a tag that is none, `ProcFailed` if the receiver is lost.
+    /// `Rank` for a rank that does not exist, `Tag` for an invalid tag, `ProcFailed` if the receiver is lost.
     pub fn send<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -60,7 +60,7 @@ impl PointToPoint {
         self.send_by(SendMode::Standard, buffer, to.into(), tag)
     }
 
-    /// As [`send`](Self::send), and returns only when the receive was matched (`MPI_Ssend`).
+    /// Like [`send`](Self::send), but returns only when the receive was matched (`MPI_Ssend`).
     ///
     /// # Errors
     /// As for [`send`](Self::send).
@@ -73,8 +73,8 @@ impl PointToPoint {
         self.send_by(SendMode::Synchronous, buffer, to.into(), tag)
     }
 
-    /// Sends a copy and returns at once (`MPI_Bsend`). What the rank may have under way in this way is said by
-    /// [`attach_buffer`](Self::attach_buffer).
+    /// Sends a copy and returns at once (`MPI_Bsend`). [`attach_buffer`](Self::attach_buffer) sets how many bytes the
+    /// rank may have under way in this way.
     ///
     /// ```
     /// use weft::mpi;
@@ -100,17 +100,17 @@ impl PointToPoint {
         self.send_by(SendMode::Buffered, buffer, to.into(), tag)
     }
 
-    /// Allows this rank buffered sends of so many bytes (`MPI_Buffer_attach`).
+    /// Allows this rank buffered sends of this many bytes (`MPI_Buffer_attach`).
     pub fn attach_buffer(&self, bytes: usize) {
         self.state().process().attach_buffer(bytes);
     }
 
-    /// Waits until all buffered messages have left, and allows none any more (`MPI_Buffer_detach`).
+    /// Waits until all buffered messages have left, and allows no further ones (`MPI_Buffer_detach`).
     pub fn detach_buffer(&self) {
         self.state().process().detach_buffer();
     }
 
-    /// Receives into a buffer (`MPI_Recv`). A message may have fewer elements than there is room for.
+    /// Receives into a buffer (`MPI_Recv`). A message may have fewer elements than the buffer has room for.
     ///
     /// ```
     /// use weft::mpi;
@@ -128,8 +128,9 @@ impl PointToPoint {
     /// ```
     ///
     /// # Errors
-    /// `Truncate` if the message is longer than the buffer (what fits is there) or no whole number of elements; `Type`
-    /// if what came is no value of the type; `Rank` for a rank that is none; `ProcFailed` if the sender is lost.
+    /// `Truncate` if the message is longer than the buffer (which is then filled) or no whole number of elements; `Type`
+    /// if a received element is no valid value of the type; `Rank` for a rank that does not exist; `ProcFailed` if the
+    /// sender is lost.
     pub fn receive_into<B: BufferMut + ?Sized>(
         &self,
         buffer: &mut B,
@@ -182,16 +183,16 @@ impl PointToPoint {
         self.probe_message(from, tag)?.receive_vec()
     }
 
-    /// Waits for a message and says what it is, without receiving it (`MPI_Probe`).
+    /// Waits for a message and returns its status, without receiving it (`MPI_Probe`).
     ///
     /// # Errors
-    /// `Rank` for a rank that is none; `ProcFailed` if whoever might send it is lost.
+    /// `Rank` for a rank that does not exist; `ProcFailed` if a possible sender is lost.
     pub fn probe(&self, from: impl Into<Source>, tag: impl Into<Tag>) -> Result<Status> {
         let status = self.comm().probe(from.into().0, tag.into().checked()?)?;
         Ok(Status::of(status))
     }
 
-    /// What message is there, if one is (`MPI_Iprobe`).
+    /// The status of a message, if one has arrived (`MPI_Iprobe`).
     ///
     /// # Errors
     /// As for [`probe`](Self::probe).
@@ -224,7 +225,7 @@ impl PointToPoint {
         Ok(self.matched(message, status))
     }
 
-    /// Takes a message if one is there (`MPI_Improbe`).
+    /// Takes a message if one has arrived (`MPI_Improbe`).
     ///
     /// # Errors
     /// As for [`probe`](Self::probe).
@@ -245,7 +246,7 @@ impl PointToPoint {
         }
     }
 
-    /// Sends one message and receives another at the same time (`MPI_Sendrecv`), of whatever length.
+    /// Sends one message and receives another, of any length, at the same time (`MPI_Sendrecv`).
     ///
     /// ```
     /// use weft::mpi;
@@ -278,7 +279,7 @@ impl PointToPoint {
         })
     }
 
-    /// As [`send_receive`](Self::send_receive), into a buffer with room.
+    /// Like [`send_receive`](Self::send_receive), into a buffer with room.
     ///
     /// # Errors
     /// As for [`send`](Self::send) and [`receive_into`](Self::receive_into).
@@ -306,7 +307,7 @@ impl PointToPoint {
         Ok(status)
     }
 
-    /// Sends what is in the buffer and receives into it (`MPI_Sendrecv_replace`).
+    /// Sends the buffer's elements and receives into it (`MPI_Sendrecv_replace`).
     ///
     /// # Errors
     /// As for [`send`](Self::send) and [`receive_into`](Self::receive_into).
@@ -330,7 +331,7 @@ impl PointToPoint {
     }
 }
 
-/// A message that a probe has taken (`MPI_Message`). Nobody else can receive it.
+/// A message that a probe has taken (`MPI_Message`). No other call can receive it.
 #[must_use = "a message that is dropped was received by nobody"]
 #[derive(Debug)]
 pub struct Message {
@@ -341,16 +342,16 @@ pub struct Message {
 }
 
 impl Message {
-    /// What it is.
+    /// Its status.
     #[must_use]
     pub fn status(&self) -> &Status {
         &self.status
     }
 
-    /// Receives it (`MPI_Mrecv`).
+    /// Receives the message (`MPI_Mrecv`).
     ///
     /// # Errors
-    /// `Truncate` if it is no whole number of elements, `Type` if one of them is no value of the type.
+    /// `Truncate` if it is no whole number of elements, `Type` if one of them is no valid value of the type.
     pub fn receive_vec<T: Element>(self) -> Result<(Vec<T>, Status)> {
         let Some(message) = self.message else {
             return Ok((Vec::new(), self.status));
@@ -365,7 +366,7 @@ impl Message {
         Ok((memory.into_vec(count)?, self.status))
     }
 
-    /// Receives it into a buffer (`MPI_Mrecv`).
+    /// Receives the message into a buffer (`MPI_Mrecv`).
     ///
     /// # Errors
     /// As for [`PointToPoint::receive_into`].

@@ -1,12 +1,12 @@
-//! Partitioned messages: their parts become ready one by one, each by the thread that has it (MPI 5.0, chapter 4).
+//! Partitioned messages: their parts become ready one by one, each by the thread that produces it (MPI 5.0, chapter 4).
 //!
-//! | what a program does with a send | what happens |
+//! | step of a send | effect |
 //! |---|---|
-//! | [`start`](PartitionedSend::start) | it gets the [partitions](Partition), each of which one thread may write |
-//! | [`ready`](Partition::ready), or drops one | its elements may leave; nobody can write them any more |
-//! | [`wait`](PartitionedSend::wait) | the elements are there again for the next round |
+//! | [`start`](PartitionedSend::start) | gives out the [partitions](Partition); one thread may write each |
+//! | [`ready`](Partition::ready), or dropping a partition | its elements may leave; no thread can write them any more |
+//! | [`wait`](PartitionedSend::wait) | the elements are available again for the next round |
 //!
-//! What borrows what makes this safe: partitions borrow the send, so that it can be waited for when none is left.
+//! The borrows make this safe: partitions borrow the send, so that it can be waited for only when none is left.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -111,7 +111,7 @@ impl<T: Element> Drop for Channel<T> {
     }
 }
 
-/// How many elements each partition has.
+/// Number of elements of each partition.
 fn share(name: &str, elements: usize, partitions: usize) -> Result<(u32, usize)> {
     match u32::try_from(partitions) {
         Ok(number) if number > 0 && elements.is_multiple_of(partitions) => {
@@ -126,8 +126,8 @@ fn share(name: &str, elements: usize, partitions: usize) -> Result<(u32, usize)>
     }
 }
 
-/// A send whose partitions become ready one by one (`MPI_Psend_init`). It can be started again and again, and owns its
-/// elements.
+/// A send whose partitions become ready one by one (`MPI_Psend_init`). It can be started any number of times, and owns
+/// its elements.
 ///
 /// ```
 /// use weft::mpi;
@@ -162,7 +162,7 @@ fn share(name: &str, elements: usize, partitions: usize) -> Result<(u32, usize)>
 /// });
 /// ```
 ///
-/// The elements are not there while they are sent:
+/// The elements are not accessible while they are sent:
 ///
 /// ```compile_fail
 /// # use weft::mpi;
@@ -215,10 +215,10 @@ impl<T: Element> PartitionedSend<T> {
         Ok(partitions)
     }
 
-    /// Waits until all elements have left (`MPI_Wait`). At once if it was not started.
+    /// Waits until all elements have left (`MPI_Wait`). Returns at once if it was not started.
     ///
     /// # Errors
-    /// What it ended with; `Request` if a partition was leaked, so that it never becomes ready.
+    /// The error of the send; `Request` if a partition was leaked, so that it never becomes ready.
     pub fn wait(&mut self) -> Result<()> {
         self.check_ready()?;
         self.channel.wait()
@@ -256,7 +256,7 @@ impl<T: Element> PartitionedSend<T> {
     }
 }
 
-/// A part of a message that this thread alone may write until it is ready. It is ready when it is dropped, too.
+/// A part of a message that only this thread may write until it is ready. Dropping it makes it ready, too.
 pub struct Partition<'send, T: Element> {
     elements: &'send mut [T],
     number: u32,
@@ -287,13 +287,13 @@ impl<T: Element> DerefMut for Partition<'_, T> {
 }
 
 impl<T: Element> Partition<'_, T> {
-    /// Which one it is, from 0.
+    /// Its index, from 0.
     #[must_use]
     pub fn number(&self) -> usize {
         self.number as usize
     }
 
-    /// Its elements may leave (`MPI_Pready`).
+    /// Marks it ready: its elements may leave (`MPI_Pready`).
     ///
     /// # Errors
     /// `ProcFailed` if the receiver is lost.
@@ -323,7 +323,8 @@ impl<T: Element> Drop for Partition<'_, T> {
     }
 }
 
-/// A receive whose partitions come one by one (`MPI_Precv_init`). It can be started again and again, and owns its elements.
+/// A receive whose partitions arrive one by one (`MPI_Precv_init`). It can be started any number of times, and owns its
+/// elements.
 ///
 /// ```
 /// use weft::mpi;
@@ -367,10 +368,10 @@ impl<T: Element> PartitionedReceive<T> {
         self.channel.start()
     }
 
-    /// The elements of a partition, if they have come (`MPI_Parrived`).
+    /// The elements of a partition, if they have arrived (`MPI_Parrived`).
     ///
     /// # Errors
-    /// `Arg` for a partition that is none; `Type` if what came is no value of the type.
+    /// `Arg` for a partition that does not exist; `Type` if a received element is no valid value of the type.
     pub fn arrived(&self, partition: usize) -> Result<Option<&[T]>> {
         let number = self.channel.check_partition(partition)?;
         if !self
@@ -389,15 +390,15 @@ impl<T: Element> PartitionedReceive<T> {
         Ok(Some(elements))
     }
 
-    /// Waits until all have come (`MPI_Wait`). At once if it was not started.
+    /// Waits until all partitions have arrived (`MPI_Wait`). Returns at once if it was not started.
     ///
     /// # Errors
-    /// What it ended with.
+    /// The error of the receive.
     pub fn wait(&mut self) -> Result<()> {
         self.channel.wait()
     }
 
-    /// Whether all have come (`MPI_Test`).
+    /// Whether all partitions have arrived (`MPI_Test`).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
@@ -408,18 +409,19 @@ impl<T: Element> PartitionedReceive<T> {
     /// The elements, between its end and the next start.
     ///
     /// # Errors
-    /// `Request` while it is under way; `Type` if what came is no value of the type.
+    /// `Request` while it is under way; `Type` if a received element is no valid value of the type.
     pub fn elements(&mut self) -> Result<&mut [T]> {
         self.channel.elements()
     }
 }
 
 impl PointToPoint {
-    /// Prepares a send of so many equal partitions (`MPI_Psend_init`). Sends and receives of one peer and tag are matched in
-    /// the order in which they are prepared.
+    /// Prepares a send of this many equal partitions (`MPI_Psend_init`). Sends and receives of one peer and tag are
+    /// matched in the order in which they are prepared.
     ///
     /// # Errors
-    /// `Count` unless the elements are equal partitions, `Rank` for a rank that is none, `Tag` for a tag that is none.
+    /// `Count` unless the elements can be divided into equal partitions, `Rank` for a rank that does not exist, `Tag` for
+    /// an invalid tag.
     pub fn psend_init<T: Element>(
         &self,
         elements: Vec<T>,
@@ -438,8 +440,8 @@ impl PointToPoint {
         })
     }
 
-    /// Prepares a receive into a vector, in so many equal partitions (`MPI_Precv_init`): as many elements as are sent, in as many
-    /// partitions as the receiver likes.
+    /// Prepares a receive into a vector, in this many equal partitions (`MPI_Precv_init`): the number of elements must be
+    /// that of the send, the number of partitions may differ.
     ///
     /// # Errors
     /// As for [`psend_init`](Self::psend_init).

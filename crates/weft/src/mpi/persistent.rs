@@ -12,8 +12,8 @@ use super::memory::Memory;
 use super::state::Handle;
 use super::{Element, Op, Status};
 
-/// An operation that can be started again and again. It owns its buffer, which is there between its end and the next
-/// start.
+/// An operation that can be started any number of times. It owns its buffer, which is accessible between its end and the
+/// next start.
 ///
 /// ```
 /// use weft::mpi;
@@ -76,27 +76,27 @@ impl<T: Element> Persistent<T> {
     /// Starts it (`MPI_Start`).
     ///
     /// # Errors
-    /// `Request` if it is under way; otherwise what the operation could not begin for.
+    /// `Request` if it is under way; otherwise the reason why the operation could not begin.
     pub fn start(&mut self) -> Result<()> {
         self.process().start(self.id)?;
         self.active = true;
         Ok(())
     }
 
-    /// Waits for its end. At once if it was not started.
+    /// Waits for its end. Returns at once if it was not started.
     ///
     /// # Errors
-    /// What the operation ended with.
+    /// The error of the operation.
     pub fn wait(&mut self) -> Result<Status> {
         let outcome = self.process().wait(self.id);
         self.active = false;
         outcome.map(Status::of)
     }
 
-    /// What it ended with, if it has (`MPI_Test`).
+    /// The result, if it has ended (`MPI_Test`).
     ///
     /// # Errors
-    /// What the operation ended with.
+    /// The error of the operation.
     pub fn test(&mut self) -> Result<Option<Status>> {
         let outcome = self.process().test(self.id);
         self.active = matches!(outcome, Ok(None));
@@ -106,7 +106,7 @@ impl<T: Element> Persistent<T> {
     /// The elements of the buffer.
     ///
     /// # Errors
-    /// `Request` while it is under way; `Type` if what came is no value of the type.
+    /// `Request` while it is under way; `Type` if a received element is no valid value of the type.
     pub fn elements(&mut self) -> Result<&mut [T]> {
         if self.active {
             return Err(Error::new(
@@ -136,10 +136,10 @@ impl<T: Element> Drop for Persistent<T> {
     }
 }
 
-/// Starts all (`MPI_Startall`).
+/// Starts all of them (`MPI_Startall`).
 ///
 /// # Errors
-/// That of the first that could not be started. The others are.
+/// The error of the first that could not be started. The others are started.
 pub fn start_all<'a, T: Element>(
     requests: impl IntoIterator<Item = &'a mut Persistent<T>>,
 ) -> Result<()> {
@@ -151,7 +151,7 @@ impl PointToPoint {
     /// Prepares a send (`MPI_Send_init`).
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, `Tag` for a tag that is none.
+    /// `Rank` for a rank that does not exist, `Tag` for an invalid tag.
     pub fn send_init<T: Element>(
         &self,
         elements: Vec<T>,
@@ -165,10 +165,10 @@ impl PointToPoint {
         Ok(Persistent::new(self.handle(), id, memory, false))
     }
 
-    /// Prepares a receive into a vector that has room for as many elements as it has (`MPI_Recv_init`).
+    /// Prepares a receive into a vector, whose length is the room for elements (`MPI_Recv_init`).
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, `Tag` for a tag that is none.
+    /// `Rank` for a rank that does not exist, `Tag` for an invalid tag.
     pub fn receive_init<T: Element>(
         &self,
         room: Vec<T>,
@@ -194,7 +194,7 @@ impl Communicator {
         Ok(Persistent::new(self.handle(), id, memory, false))
     }
 
-    /// Prepares a broadcast of a vector that is as long at all ranks (`MPI_Bcast_init`).
+    /// Prepares a broadcast of a vector that has the same length at all ranks (`MPI_Bcast_init`).
     ///
     /// # Errors
     /// As for [`broadcast`](Self::broadcast).

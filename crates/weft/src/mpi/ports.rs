@@ -1,12 +1,12 @@
-//! Ports and services: groups that share no communicator meet (MPI 5.0, section 11.9).
+//! Ports and services: how groups that share no communicator connect (MPI 5.0, section 11.9).
 //!
 //! ```text
 //!   open_port ──► accept(root, port)  ◄── connect(root, name)      name: by look_up, or told in any other way
 //!       └──► publish(service)                 └── both sides get an Intercommunicator
 //! ```
 //!
-//! Within a job a port is a name and nothing else. Another job of the same user can connect to it as well, by its name, from another
-//! host, too: who knows the name may come, so it is a secret. See [`weft_launch::other_jobs`].
+//! Within a job a port is only a name. Another job of the same user can connect to it by this name as well, even from
+//! another host: any process that knows the name can connect, so it is a secret. See [`weft_launch::other_jobs`].
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ use super::inter::Intercommunicator;
 use super::processes::{ask, port_of, strange};
 use super::state::RankState;
 
-/// A port of this process, at which it [accepts](Communicator::accept) groups that [connect](Communicator::connect). It is closed
-/// when it is dropped; who has called until then and was not accepted gets an error.
+/// A port of this process, at which it [accepts](Communicator::accept) groups that [connect](Communicator::connect).
+/// Dropping it closes it; callers that were not accepted by then get an error.
 ///
 /// ```
 /// use weft::mpi::{self, op};
@@ -54,13 +54,13 @@ pub struct Port {
 }
 
 impl Port {
-    /// Its name, by which others connect. It may be told them in any way.
+    /// Its name, by which others connect. It may be passed to them in any way.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Makes it known under the name of a service, until what this answers is dropped (`MPI_Publish_name`).
+    /// Publishes its name under the name of a service, until the returned value is dropped (`MPI_Publish_name`).
     ///
     /// # Errors
     /// `Service` if the name is taken, or too long.
@@ -95,7 +95,8 @@ impl Drop for Port {
     }
 }
 
-/// A port that is known under the name of a service. Dropping it ends that (`MPI_Unpublish_name`); the port stays open.
+/// A port that is published under the name of a service. Dropping it unpublishes it (`MPI_Unpublish_name`); the port
+/// stays open.
 #[must_use = "a service that is dropped is not known any more"]
 #[derive(Debug)]
 pub struct Service {
@@ -105,7 +106,7 @@ pub struct Service {
 }
 
 impl Service {
-    /// The name under which it is known.
+    /// The name under which it is published.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.service
@@ -162,8 +163,8 @@ enum Called {
 }
 
 impl Communicator {
-    /// Waits for a group that connects to a port of the root, and answers an intercommunicator with it (`MPI_Comm_accept`).
-    /// `port` matters at the root only. Collective.
+    /// Waits for a group that connects to a port of the root, and returns an intercommunicator with it
+    /// (`MPI_Comm_accept`). `port` matters only at the root. Collective.
     ///
     /// # Errors
     /// At all ranks: `Port` if the root gives none; `Comm` if the groups have a process in common.
@@ -176,12 +177,12 @@ impl Communicator {
         Ok(Intercommunicator::new(self.made(made)))
     }
 
-    /// Connects to a port by its name, and answers an intercommunicator with the group that accepts there
-    /// (`MPI_Comm_connect`). `port` matters at the root only. Collective.
+    /// Connects to a port by its name, and returns an intercommunicator with the group that accepts there
+    /// (`MPI_Comm_connect`). `port` matters only at the root. Collective.
     ///
     /// # Errors
-    /// At all ranks: `Port` if the root names none, or one that is not open, or of a job that cannot be reached; `Comm` if the groups have a
-    /// process in common.
+    /// At all ranks: `Port` if the root gives none, or one that is not open or belongs to a job that cannot be reached;
+    /// `Comm` if the groups have a process in common.
     pub fn connect(&self, root: usize, port: Option<&str>) -> Result<Intercommunicator> {
         let port = (self.rank() == root)
             .then(|| port.map(|name| self.find_port(name)))
@@ -216,11 +217,11 @@ impl Communicator {
 }
 
 impl Intercommunicator {
-    /// Waits until all that goes by way of it has come, on both sides, and ends it (`MPI_Comm_disconnect`). Collective. Dropped
-    /// instead, it ends here without waiting.
+    /// Waits until all communication on it has ended, on both sides, and frees it (`MPI_Comm_disconnect`). Collective. If
+    /// it is dropped instead, it ends here without waiting.
     ///
     /// # Errors
-    /// `Comm` while another reference to it is there; `ProcFailed` if a rank is lost.
+    /// `Comm` while there is another reference to it; `ProcFailed` if a rank is lost.
     pub fn disconnect(self) -> Result<()> {
         if Arc::strong_count(self.handle()) > 1 {
             return Err(Error::new(

@@ -1,7 +1,7 @@
 //! Processes that a program starts while it runs (MPI 5.0, chapter 11).
 //!
-//! They belong to the job and end with it. Among themselves they are a world of their own; with those who have started them
-//! they talk by an [`Intercommunicator`].
+//! They belong to the job and end with it. They have a world of their own; with the processes that started them they
+//! communicate by an [`Intercommunicator`].
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -18,7 +18,7 @@ use super::communicator::Communicator;
 use super::inter::Intercommunicator;
 use super::state::RankState;
 
-/// A program to be started, and how many processes are to run it.
+/// A program to be started, and the number of its processes.
 ///
 /// ```no_run
 /// use weft::mpi::{self, Program, op};
@@ -48,7 +48,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// `count` processes of a program, which is looked for as `mpiexec` does.
+    /// `count` processes of a program, which is looked up as `mpiexec` does.
     #[must_use]
     pub fn new(name: impl Into<OsString>, count: u32) -> Self {
         Self {
@@ -60,28 +60,28 @@ impl Program {
         }
     }
 
-    /// An argument for it.
+    /// Adds an argument.
     #[must_use]
     pub fn arg(mut self, word: impl Into<OsString>) -> Self {
         self.words.push(word.into());
         self
     }
 
-    /// The folder in which it runs; this process's own if none is given.
+    /// Sets the folder in which it runs; by default that of this process.
     #[must_use]
     pub fn current_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// Folders to look for it first, separated by colons (the info key `path`).
+    /// Sets folders to look for it first, separated by colons (the info key `path`).
     #[must_use]
     pub fn path(mut self, folders: impl Into<OsString>) -> Self {
         self.path = Some(folders.into());
         self
     }
 
-    /// The host on which it is to run (the info key `host`).
+    /// Sets the host on which it is to run (the info key `host`).
     #[must_use]
     pub fn host(mut self, name: impl Into<String>) -> Self {
         self.host = Some(name.into());
@@ -103,11 +103,11 @@ impl Program {
 }
 
 impl Communicator {
-    /// Starts processes, and answers an intercommunicator with them (`MPI_Comm_spawn_multiple`). `programs` matters at `root` only.
-    /// Collective.
+    /// Starts processes, and returns an intercommunicator with them (`MPI_Comm_spawn_multiple`). `programs` matters only
+    /// at `root`. Collective.
     ///
     /// # Errors
-    /// At all ranks: `Spawn` if they could not be started, or the job has no room for them.
+    /// At all ranks: `Spawn` if they could not be started, or the job has no process slots for them.
     pub fn spawn(&self, root: usize, programs: &[Program]) -> Result<Intercommunicator> {
         let mut port = None;
         let started = (self.rank() == root).then(|| start(self.state(), programs, &mut port));

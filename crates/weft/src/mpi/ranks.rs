@@ -1,4 +1,4 @@
-//! Ranks that are threads of one process: for tests, and for programs that want no launcher.
+//! Ranks that are threads of one process: for tests, and for programs without a launcher.
 
 mod supervision;
 
@@ -15,7 +15,7 @@ use super::environment::leave;
 use super::state::{Handle, Job, RankState};
 use supervision::Supervision;
 
-/// Runs `work` as so many ranks, each a thread, and waits for all. Gives what they give, by rank.
+/// Runs `work` as this many ranks, each a thread, and waits for all. Returns their results, by rank.
 ///
 /// ```
 /// use weft::mpi::{self, op};
@@ -25,9 +25,10 @@ use supervision::Supervision;
 /// ```
 ///
 /// # Panics
-/// If a rank panics: with what the first one panicked with. The others learn that it is lost. If all ranks wait for each other: with
-/// what each of them waits for; their calls end in errors. That is not looked for while another thread of the process, as that of another
-/// test, runs or waits for a time, nor if the variable `WEFT_ON_DEADLOCK` is `ignore`.
+/// If a rank panics: with the payload of the first panic; the other ranks see a lost rank. If all ranks wait for each
+/// other: with what each of them waits for; their calls end in errors. Deadlocks are not searched for while another
+/// thread of the process, such as that of another test, runs or waits with a time limit, nor if the variable
+/// `WEFT_ON_DEADLOCK` is `ignore`.
 pub fn run_ranks<R: Send>(ranks: usize, work: impl Fn(Communicator) -> R + Sync) -> Vec<R> {
     let work = &work;
     let worlds = Arc::new(Mutex::new(Worlds::new(ranks as u32, 0)));
@@ -62,7 +63,7 @@ pub fn run_ranks<R: Send>(ranks: usize, work: impl Fn(Communicator) -> R + Sync)
 
 type Panicked = Box<dyn Any + Send>;
 
-/// Tests a program of so many ranks, each a thread: `work` runs in each, and all must succeed.
+/// Tests a program of this many ranks, each a thread: `work` runs in each, and must succeed in all.
 ///
 /// ```
 /// use weft::mpi;
@@ -73,7 +74,7 @@ type Panicked = Box<dyn Any + Send>;
 /// });
 /// ```
 ///
-/// Ranks that wait for each other are told so, with the line that each of them is in:
+/// If ranks wait for each other, the test fails with the line that each of them is in:
 ///
 /// ```
 /// use weft::mpi;
@@ -88,8 +89,8 @@ type Panicked = Box<dyn Any + Send>;
 /// ```
 ///
 /// # Panics
-/// If `work` fails or panics at any rank; the text says at which. If all ranks wait for each other, as for [`run_ranks`]: the text says
-/// what each of them waits for.
+/// If `work` fails or panics at any rank; the text names the rank. If all ranks wait for each other, as for
+/// [`run_ranks`]: the text says what each of them waits for.
 pub fn test(ranks: usize, work: impl Fn(Communicator) -> weft_mpi::Result<()> + Sync) {
     run_ranks(ranks, |world| {
         let rank = world.rank();

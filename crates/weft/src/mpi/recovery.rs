@@ -1,8 +1,8 @@
-//! Going on after a loss: what the ranks that are left do when another one has died (user-level failure mitigation).
+//! Recovery from losses: how the remaining ranks go on when another one has died (user-level failure mitigation).
 //!
-//! An operation with a dead rank ends in an error of class [`ProcFailed`](super::ErrorClass::ProcFailed). Others may still
-//! wait for a rank that has this error and does something else now; [`revoke`](Communicator::revoke) tells them.
-//! [`shrink`](Communicator::shrink) then makes a communicator of those that are left.
+//! An operation with a dead rank ends in an error of class [`ProcFailed`](super::ErrorClass::ProcFailed). Other ranks may
+//! still wait for a rank that got this error and now does something else; [`revoke`](Communicator::revoke) tells them.
+//! [`shrink`](Communicator::shrink) then makes a communicator of the remaining ranks.
 
 use weft_mpi::Result;
 
@@ -10,19 +10,20 @@ use super::communicator::Communicator;
 use super::group::Group;
 use super::state::RankState;
 
-/// What the ranks of a communicator have agreed on.
+/// Result of an agreement among the ranks of a communicator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Agreement {
-    /// The bitwise and of what all have brought, the same at all that live.
+    /// The bitwise and of all ranks' values, the same at all living ranks.
     pub flag: i32,
-    /// An error of class `ProcFailed`, at all alike, if a rank is lost and not all others have acknowledged that.
+    /// An error of class `ProcFailed`, the same at all ranks, if a rank is lost and not all others have acknowledged
+    /// that.
     pub losses: Result<()>,
 }
 
 impl Communicator {
-    /// This rank goes on when others die: if all ranks of the job say so, or have called anything else of this page, it does
-    /// not end with the first death. To be said before anybody may die.
+    /// Declares that this rank goes on when others die: if all ranks of the job do so, or have called any other function
+    /// of this page, the job does not end with the first death. Call it before any rank may die.
     ///
     /// ```no_run
     /// use weft::mpi::{self, op};
@@ -48,8 +49,8 @@ impl Communicator {
         note_use(self.state());
     }
 
-    /// Ends what is under way on this communicator, and what is begun later, in an error of class
-    /// [`Revoked`](super::ErrorClass::Revoked) at all ranks (`MPIX_Comm_revoke`); but not [`agree`](Self::agree) and
+    /// Ends all operations under way on this communicator, and later ones, with an error of class
+    /// [`Revoked`](super::ErrorClass::Revoked) at all ranks (`MPIX_Comm_revoke`), except [`agree`](Self::agree) and
     /// [`shrink`](Self::shrink).
     ///
     /// ```
@@ -74,27 +75,28 @@ impl Communicator {
         self.comm().revoke();
     }
 
-    /// Whether this rank has heard that it is revoked (`MPIX_Comm_is_revoked`).
+    /// Whether this rank knows that the communicator is revoked (`MPIX_Comm_is_revoked`).
     #[must_use]
     pub fn is_revoked(&self) -> bool {
         self.comm().is_revoked()
     }
 
-    /// The ranks that are known here to be lost, in the order in which that became known (`MPIX_Comm_get_failed`).
+    /// The ranks that are known here to be lost, in the order in which the losses became known (`MPIX_Comm_get_failed`).
     #[must_use]
     pub fn failed(&self) -> Group {
         note_use(self.state());
         Group::of(std::sync::Arc::new(self.comm().failed()))
     }
 
-    /// Acknowledges the first `most` of [`failed`](Self::failed), and answers how many are acknowledged
+    /// Acknowledges the first `most` of [`failed`](Self::failed), and returns how many are acknowledged
     /// (`MPIX_Comm_ack_failed`): receives from [`Any`](super::Any) go on without those.
     pub fn acknowledge_failed(&self, most: usize) -> usize {
         note_use(self.state());
         self.comm().acknowledge_failed(most)
     }
 
-    /// Agrees with all ranks that live, also if others die meanwhile, and if it is revoked (`MPIX_Comm_agree`). Collective.
+    /// Agrees with all living ranks, even if others die meanwhile, or the communicator is revoked (`MPIX_Comm_agree`).
+    /// Collective.
     pub fn agree(&self, flag: i32) -> Agreement {
         note_use(self.state());
         let mut agreed = flag;
@@ -105,8 +107,8 @@ impl Communicator {
         }
     }
 
-    /// A communicator of those that are left, in their order (`MPIX_Comm_shrink`). Collective among them. Who dies meanwhile
-    /// may be in it.
+    /// A communicator of the remaining ranks, in their order (`MPIX_Comm_shrink`). Collective among them. A rank that
+    /// dies meanwhile may be in it.
     ///
     /// # Errors
     /// If no context is left.

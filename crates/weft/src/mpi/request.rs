@@ -1,13 +1,13 @@
 //! Requests: operations under way (MPI 5.0, section 3.7).
 //!
-//! A request owns its buffer and gives it back at its end, or it borrows it within a [scope](super::scope()). Either way
-//! nobody touches the buffer meanwhile, whatever is dropped or leaked.
+//! A request owns its buffer and gives it back at its end, or borrows it within a [scope](super::scope()). Either way the
+//! buffer is not accessible meanwhile, whatever is dropped or leaked.
 //!
-//! | what a program does with a request | what happens |
+//! | what a program does with a request | effect |
 //! |---|---|
-//! | [`wait`](Request::wait), `.await` | the outcome, and the buffer |
+//! | [`wait`](Request::wait), `.await` | gives the result, and the buffer |
 //! | [`test`](Request::test) | the same, or the request again |
-//! | drops it | a receive is cancelled; all else goes on by itself, and its buffer is kept until its end |
+//! | drops it | a receive is cancelled; any other operation goes on by itself, and its buffer is kept until its end |
 //! | drops it in a scope | the scope waits for its end, or cancels it if it fails |
 //! | leaks it (`mem::forget`) | the operation goes on, the buffer is never given back |
 
@@ -22,7 +22,7 @@ use super::state::Handle;
 /// What makes an outcome of a status; owns what the operation needs until its end.
 pub(super) type Finish<'scope, R> = Box<dyn FnOnce(Status) -> Result<R> + Send + 'scope>;
 
-/// An operation under way that ends with an `R`.
+/// An operation under way whose result is an `R`.
 ///
 /// `'scope` is `'static` if it owns its buffer.
 ///
@@ -40,7 +40,7 @@ pub(super) type Finish<'scope, R> = Box<dyn FnOnce(Status) -> Result<R> + Send +
 /// });
 /// ```
 ///
-/// A buffer that is borrowed goes into a [scope](super::scope()); it is not accepted here:
+/// A borrowed buffer needs a [scope](super::scope()); it is not accepted here:
 ///
 /// ```compile_fail
 /// # use weft::mpi;
@@ -78,7 +78,7 @@ enum Owner<'scope> {
 pub enum Tested<'scope, R: 'scope> {
     /// It has ended.
     Ended(R),
-    /// It is under way still.
+    /// It is still under way.
     Pending(Request<'scope, R>),
 }
 
@@ -153,14 +153,14 @@ impl<'scope, R: 'scope> Request<'scope, R> {
     /// Waits for its end (`MPI_Wait`).
     ///
     /// # Errors
-    /// What the operation ended with; its buffer is gone then.
+    /// The error of the operation; its buffer is then dropped.
     pub fn wait(self) -> Result<R> {
         let active = self.active.as_ref().expect("it has not ended before");
         let outcome = active.handle.comm.process().wait(active.id);
         self.ended(outcome)
     }
 
-    /// Its outcome if it has ended, else the request again (`MPI_Test`).
+    /// Its result if it has ended, else the request again (`MPI_Test`).
     ///
     /// ```
     /// use weft::mpi::{self, Tested};
@@ -187,11 +187,11 @@ impl<'scope, R: 'scope> Request<'scope, R> {
         }
     }
 
-    /// Asks to end a receive that no message has come for (`MPI_Cancel`); [`wait`](Self::wait) says whether it was
-    /// too late ([`Status::is_cancelled`]). All else goes on.
+    /// Asks to cancel a receive that no message has matched yet (`MPI_Cancel`); [`wait`](Self::wait) says whether it was
+    /// cancelled ([`Status::is_cancelled`]). Any other operation goes on.
     ///
     /// # Errors
-    /// None that a request which is under way could raise.
+    /// None that a request under way could cause.
     pub fn cancel(&self) -> Result<()> {
         let active = self.active.as_ref().expect("it has not ended before");
         active.handle.comm.process().cancel(active.id)
@@ -219,7 +219,7 @@ impl<'scope, R: 'scope> Drop for Request<'scope, R> {
     }
 }
 
-/// Waits for all (`MPI_Waitall`); the outcomes in the same order.
+/// Waits for all of them (`MPI_Waitall`); the results are in the same order.
 ///
 /// ```
 /// use weft::mpi;
@@ -239,7 +239,7 @@ impl<'scope, R: 'scope> Drop for Request<'scope, R> {
 /// ```
 ///
 /// # Errors
-/// That of the first that failed. All have ended.
+/// The error of the first that failed. All have ended.
 pub fn wait_all<'scope, R: 'scope>(
     requests: impl IntoIterator<Item = Request<'scope, R>>,
 ) -> Result<Vec<R>> {
@@ -248,8 +248,8 @@ pub fn wait_all<'scope, R: 'scope>(
     outcomes.into_iter().collect()
 }
 
-/// Waits for one of them (`MPI_Waitany`), and takes it out of the list: its place, and its outcome. `None` if the list is
-/// empty.
+/// Waits for one of them (`MPI_Waitany`), and removes it from the list: returns its index and its result. `None` if the
+/// list is empty.
 ///
 /// ```
 /// use weft::mpi;
@@ -269,7 +269,7 @@ pub fn wait_all<'scope, R: 'scope>(
 /// ```
 ///
 /// # Errors
-/// That of the operation that ended.
+/// The error of the operation that ended.
 pub fn wait_any<'scope, R: 'scope>(
     requests: &mut Vec<Request<'scope, R>>,
 ) -> Result<Option<(usize, R)>> {

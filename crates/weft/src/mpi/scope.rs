@@ -1,7 +1,7 @@
 //! Scopes: requests that borrow their buffers.
 //!
-//! As in [`std::thread::scope`], what is begun within ends before the scope does, so that it may borrow what was there
-//! before. It does not matter whether requests are waited for, dropped or leaked.
+//! As in [`std::thread::scope`], operations that are begun within end before the scope does, so they may borrow what
+//! existed before it. It does not matter whether requests are waited for, dropped or leaked.
 
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
@@ -16,7 +16,7 @@ use super::request::Request;
 use super::state::Handle;
 use super::{Buffer, BufferMut, Status};
 
-/// Where requests borrow their buffers. Made by [`scope`].
+/// A scope in which requests borrow their buffers. Made by [`scope`].
 #[derive(Debug)]
 pub struct Scope<'scope, 'env: 'scope> {
     begun: Begun<'scope>,
@@ -132,8 +132,8 @@ impl Drop for Unwinding<'_, '_> {
     }
 }
 
-/// Runs `work` with a scope, in which requests may borrow. When `work` has returned, waits for all that was begun in it
-/// and not waited for; if `work` failed, receives are cancelled instead.
+/// Runs `work` with a scope, in which requests may borrow. When `work` has returned, waits for all operations begun in it
+/// and not waited for; if `work` failed, receives are cancelled.
 ///
 /// ```
 /// use weft::mpi;
@@ -153,7 +153,7 @@ impl Drop for Unwinding<'_, '_> {
 /// });
 /// ```
 ///
-/// A buffer that is received into is not there for anybody else meanwhile:
+/// A buffer that is received into cannot be accessed meanwhile:
 ///
 /// ```compile_fail
 /// # use weft::mpi;
@@ -168,11 +168,12 @@ impl Drop for Unwinding<'_, '_> {
 /// ```
 ///
 /// # Errors
-/// What `work` failed with; otherwise what the first of the requests failed with that it did not wait for.
+/// The error of `work`; otherwise the error of the first failed request that `work` did not wait for.
 ///
 /// # Panics
-/// If `work` does: its receives are cancelled. If something is under way then that cannot be cancelled, such as a large send that nobody
-/// receives yet, the process says so and aborts, for others may use the memory that the panic would give back.
+/// If `work` does: its receives are cancelled. If an operation is then under way that cannot be cancelled, such as a
+/// large send that is not received yet, the process says so and aborts, because other ranks may use the memory that the
+/// panic would free.
 pub fn scope<'env, R>(
     work: impl for<'scope> FnOnce(&'scope Scope<'scope, 'env>) -> Result<R>,
 ) -> Result<R> {
@@ -189,7 +190,7 @@ pub fn scope<'env, R>(
 }
 
 impl<'scope> Scope<'scope, '_> {
-    /// Begins a send (`MPI_Isend`); its outcome is the buffer.
+    /// Begins a send (`MPI_Isend`); its result is the buffer.
     ///
     /// # Errors
     /// As for [`PointToPoint::send`].
@@ -203,7 +204,7 @@ impl<'scope> Scope<'scope, '_> {
         self.begin_send(comm, SendMode::Standard, buffer, to.into(), tag)
     }
 
-    /// As [`isend`](Self::isend), and ends only when the receive was matched (`MPI_Issend`).
+    /// Like [`isend`](Self::isend), but ends only when the receive was matched (`MPI_Issend`).
     ///
     /// # Errors
     /// As for [`PointToPoint::send`].
@@ -232,7 +233,7 @@ impl<'scope> Scope<'scope, '_> {
         Ok(Request::borrowing(handle, id, ticket, move |_| Ok(buffer)))
     }
 
-    /// Begins a receive (`MPI_Irecv`); its outcome are the elements, all of the buffer, and what came.
+    /// Begins a receive (`MPI_Irecv`); its result is the elements, all of the buffer, and the status.
     ///
     /// # Errors
     /// As for [`PointToPoint::receive_into`].

@@ -1,4 +1,4 @@
-//! Sessions: a job without a world that is given, whose processes are found by the names of sets (MPI 5.0, section 11.3).
+//! Sessions: a job without a given world, whose processes are found by the names of sets (MPI 5.0, section 11.3).
 
 use std::sync::Arc;
 
@@ -12,10 +12,11 @@ use super::environment::{join, leave};
 use super::group::Group;
 use super::state::{Handle, RankState};
 
-/// A view of the job: sets of processes by name, groups of them, and communicators made of those.
+/// A view of the job: sets of processes by name, groups of them, and communicators made of these.
 ///
-/// A library asks the communicator that it is given for one ([`PointToPoint::session`]), and gets processes and communicators of its own, which no
-/// message of the program can meet. Such a session ends when it is dropped, at each rank by itself; what came of it lives on.
+/// A library gets one from a communicator that it is given ([`PointToPoint::session`]), and then has processes and
+/// communicators of its own, which no message of the program can reach. Such a session ends when it is dropped, at each
+/// rank separately; objects made from it stay.
 ///
 /// ```
 /// use weft::mpi::{self, op};
@@ -43,12 +44,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Joins the job by a session (`MPI_Session_init`), as [`init`](super::init) does with a world. Once per process; further sessions by
-    /// [`PointToPoint::session`]. What a [`Program`](super::Program) starts begins with [`init`](super::init) instead: those who have started it wait
-    /// for its world.
+    /// Joins the job by a session (`MPI_Session_init`), as [`init`](super::init) does with a world. Once per process; use
+    /// [`PointToPoint::session`] for further sessions. A process started by a [`Program`](super::Program) must begin with
+    /// [`init`](super::init) instead: the processes that started it wait for its world.
     ///
-    /// If it is dropped without [`finalize`](Self::finalize), the process has not finished what the others count on, and the launcher ends the job:
-    /// so an error that leaves `main` by `?` ends all ranks.
+    /// If it is dropped without [`finalize`](Self::finalize), the process has not finished its part of the job, and the
+    /// launcher ends the job: so an error that leaves `main` by `?` ends all ranks.
     ///
     /// ```no_run
     /// use weft::mpi::{self, op};
@@ -77,17 +78,17 @@ impl Session {
     /// Its hints (`MPI_Session_get_info`): those that it was given, and `thread_level`.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn info(&self) -> Result<Info> {
         let mut info = self.info.clone();
         info.set("thread_level", "MPI_THREAD_MULTIPLE")?;
         Ok(info)
     }
 
-    /// Gives it hints; those that it has and that are not named stay.
+    /// Sets hints; existing hints that are not named stay.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn set_info(&mut self, info: &Info) -> Result<()> {
         let mut pairs = info.iter();
         pairs.try_for_each(|(key, value)| self.info.set(key, value))
@@ -114,11 +115,12 @@ impl Session {
         })
     }
 
-    /// A communicator of a group (`MPI_Comm_create_from_group`); `None` for who is not in it. Collective among the members, who
-    /// give the same text; it keeps those apart who do this for other reasons at the same time.
+    /// A communicator of a group (`MPI_Comm_create_from_group`); `None` for a rank that is not in it. Collective among
+    /// the members, who give the same text; it separates calls made for different purposes at the same time.
     ///
     /// # Errors
-    /// `Group` if a member of the group is none of the job's first processes; if no context is left, or a member is lost.
+    /// `Group` if a member of the group is not among the job's first processes; if no context is left, or a member is
+    /// lost.
     pub fn communicator(&self, group: &Group, tag: &str) -> Result<Option<Communicator>> {
         let process = self.state.process();
         let made = process.create_from_group(group.shared(), tag.as_bytes(), None)?;
@@ -140,8 +142,9 @@ impl Session {
         })
     }
 
-    /// Ends it (`MPI_Session_finalize`). The session that the process has [joined](Self::init) the job by waits for all ranks and for what was
-    /// begun and dropped, as [`Environment::finalize`](super::Environment::finalize) does.
+    /// Ends the session (`MPI_Session_finalize`). The session by which the process has [joined](Self::init) the job waits
+    /// for all ranks and for operations whose requests were dropped, as
+    /// [`Environment::finalize`](super::Environment::finalize) does.
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.
@@ -155,7 +158,7 @@ impl Session {
 }
 
 impl PointToPoint {
-    /// A new session of this rank: a view of the job that is nobody else's (`MPI_Session_init`).
+    /// A new session of this rank: a separate view of the job (`MPI_Session_init`).
     #[must_use]
     pub fn session(&self) -> Session {
         Session {

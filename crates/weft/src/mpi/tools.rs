@@ -1,4 +1,4 @@
-//! Performance variables: what a rank counts of its own work, for a program that looks at itself (MPI 5.0, section 15.3.7).
+//! Performance variables: counts of a rank's own work, for a program that observes itself (MPI 5.0, section 15.3.7).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use weft_mpi::counters::{Counters, Traffic};
 
 use super::communicator::PointToPoint;
 
-/// Performance variables of one rank, over all its communicators. Each is read by loads alone, while the rank goes on: two of them
-/// may be of different moments. Counts go up and never down; what is of interest is their difference.
+/// Performance variables of one rank, over all its communicators. Each is read by plain loads while the rank goes on, so
+/// two of them may be from different moments. Counts never go down; use their differences.
 ///
 /// ```
 /// use weft::mpi;
@@ -87,19 +87,19 @@ impl PerformanceVariables {
         self.counters().bytes_received.get()
     }
 
-    /// Messages that have come and wait for their receive, now.
+    /// Messages that have arrived and now wait for their receive.
     #[must_use]
     pub fn unexpected_messages(&self) -> u64 {
         self.counters().unexpected_now()
     }
 
-    /// Bytes of them that are held here, now.
+    /// Bytes of these messages that are held here now.
     #[must_use]
     pub fn unexpected_bytes(&self) -> u64 {
         self.counters().unexpected_bytes_now()
     }
 
-    /// Receives that wait for their message, now.
+    /// Receives that now wait for their message.
     #[must_use]
     pub fn receives_posted(&self) -> u64 {
         self.counters().posted_now()
@@ -120,13 +120,13 @@ impl PerformanceVariables {
             + counters.one_sided_portal.get()
     }
 
-    /// Waits that found nothing at first.
+    /// Waits that did not find their result at the first poll.
     #[must_use]
     pub fn waits(&self) -> u64 {
         self.counters().waits.get()
     }
 
-    /// … of which threads slept: how long together.
+    /// Total time that threads slept in these waits.
     #[must_use]
     pub fn slept(&self) -> Duration {
         Duration::from_nanos(self.counters().slept.get())

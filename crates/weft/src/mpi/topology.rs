@@ -10,7 +10,7 @@ use super::communicator::Communicator;
 use super::memory::{Memory, View};
 use super::{Blocks, Buffer, Element};
 
-/// Lengths of a grid of `ranks` places, as close to each other as possible, the largest first (`MPI_Dims_create`).
+/// Lengths of a grid of `ranks` places, as equal as possible, the largest first (`MPI_Dims_create`).
 ///
 /// ```
 /// assert_eq!(weft::mpi::balanced_lengths(24, 3), [4, 3, 2]);
@@ -31,7 +31,7 @@ pub fn balanced_lengths(ranks: usize, dimensions: usize) -> Vec<usize> {
 
 /// A communicator whose ranks know their neighbours: [`Grid`] and [`Graph`] dereference to it.
 ///
-/// Blocks come in the order of [`sources`](Self::sources); from a neighbour that is not there comes an empty one.
+/// Blocks are in the order of [`sources`](Self::sources); the block of a missing neighbour is empty.
 #[derive(Clone, Debug)]
 pub struct Neighbourhood {
     comm: Communicator,
@@ -57,13 +57,14 @@ impl Neighbourhood {
         Ok(Self { comm, neighbours })
     }
 
-    /// Whom this rank gets from; of a grid the lower and the upper neighbour in each dimension, `None` beyond its edge.
+    /// The ranks that this rank receives from; in a grid the lower and the upper neighbour in each dimension, `None`
+    /// beyond its edge.
     #[must_use]
     pub fn sources(&self) -> Vec<Option<usize>> {
         ranks(&self.neighbours.sources)
     }
 
-    /// Whom this rank gives to.
+    /// The ranks that this rank sends to.
     #[must_use]
     pub fn destinations(&self) -> Vec<Option<usize>> {
         ranks(&self.neighbours.destinations)
@@ -79,7 +80,8 @@ impl Neighbourhood {
             .collect()
     }
 
-    /// This rank's elements to all its neighbours, and theirs to it (`MPI_Neighbor_allgather`); all give as many.
+    /// Sends this rank's elements to all its neighbours, and receives theirs (`MPI_Neighbor_allgather`); all give the
+    /// same number.
     ///
     /// ```
     /// use weft::mpi;
@@ -95,7 +97,7 @@ impl Neighbourhood {
     /// ```
     ///
     /// # Errors
-    /// `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    /// `Truncate` if lengths differ, `Type` if a received element is no valid value of the type.
     pub fn neighbour_allgather<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -113,8 +115,8 @@ impl Neighbourhood {
         Ok(Blocks::made(all.into_vec(total)?, counts))
     }
 
-    /// To each neighbour its block, and one of each, of any length (`MPI_Neighbor_alltoallv`, which is told the counts
-    /// first). Blocks are given in the order of [`destinations`](Self::destinations).
+    /// Sends a block to each neighbour, and receives one from each, of any length (`MPI_Neighbor_alltoallv`, after an
+    /// exchange of the counts). Blocks are given in the order of [`destinations`](Self::destinations).
     ///
     /// ```
     /// use weft::mpi::{self, Blocks};
@@ -131,7 +133,7 @@ impl Neighbourhood {
     /// ```
     ///
     /// # Errors
-    /// `Count` unless there is a block for each destination; `Type` if what came is no value of the type.
+    /// `Count` unless there is a block for each destination; `Type` if a received element is no valid value of the type.
     pub fn neighbour_alltoallv<T: Element>(&self, blocks: &Blocks<T>) -> Result<Blocks<T>> {
         const NAME: &str = "MPI_Neighbor_alltoallv";
         let (sources, destinations) = (
@@ -215,7 +217,7 @@ impl Grid {
         lengths.map(|length| *length as usize).collect()
     }
 
-    /// Where a rank is.
+    /// Coordinates of a rank.
     ///
     /// # Panics
     /// If there is no such rank.
@@ -230,10 +232,10 @@ impl Grid {
         coordinates.into_iter().map(|at| at as usize).collect()
     }
 
-    /// Who is at a place; rings are walked around as often as need be.
+    /// The rank at these coordinates; those of rings wrap around any number of times.
     ///
     /// # Errors
-    /// `Arg` for a place outside the grid, `Dims` for one with too few or too many coordinates.
+    /// `Arg` for coordinates outside the grid, `Dims` for too few or too many coordinates.
     pub fn rank_at(&self, place: &[i32]) -> Result<usize> {
         let dimensions = self.cartesian().dims().len();
         if place.len() != dimensions {
@@ -248,11 +250,11 @@ impl Grid {
         Ok(self.cartesian().rank(place)? as usize)
     }
 
-    /// Whom to receive from and whom to send to, so that everything moves `distance` places along a dimension
+    /// The ranks to receive from and to send to, so that data move `distance` places along a dimension
     /// (`MPI_Cart_shift`). `None` beyond the edge.
     ///
     /// # Errors
-    /// `Dims` for a dimension that is none.
+    /// `Dims` for a dimension that does not exist.
     pub fn shift(&self, dimension: usize, distance: i32) -> Result<(Option<usize>, Option<usize>)> {
         let dimension = i32::try_from(dimension).unwrap_or(i32::MAX);
         let rank = self.comm().rank();
@@ -260,8 +262,8 @@ impl Grid {
         Ok((from.map(|rank| rank as usize), to.map(|rank| rank as usize)))
     }
 
-    /// Of the parts of the grid that agree in all other dimensions, the one of this rank (`MPI_Cart_sub`). `stays` says for
-    /// each dimension whether it stays. Collective.
+    /// Divides the grid into subgrids, and returns that of this rank (`MPI_Cart_sub`). `stays` says for each dimension
+    /// whether the subgrid has it. Collective.
     ///
     /// # Errors
     /// `Dims` unless all dimensions are named; if no context is left, or a member is lost.
@@ -309,8 +311,8 @@ impl Deref for Graph {
 }
 
 impl Communicator {
-    /// A grid of these lengths of the first ranks, each dimension a ring or not (`MPI_Cart_create`). `None` for ranks that are
-    /// left over. Collective.
+    /// A grid of these lengths of the first ranks, each dimension a ring or not (`MPI_Cart_create`). `None` for the
+    /// remaining ranks. Collective.
     ///
     /// # Errors
     /// `Topology` if the grid has more places than there are ranks, `Dims` for a length of 0 or lists that differ.
@@ -322,8 +324,8 @@ impl Communicator {
             .transpose()
     }
 
-    /// A communicator in which this rank gets from `sources` and gives to `destinations` (`MPI_Dist_graph_create_adjacent`).
-    /// Who is named by one names the other. Collective.
+    /// A communicator in which this rank receives from `sources` and sends to `destinations`
+    /// (`MPI_Dist_graph_create_adjacent`). If one rank names another, that one must name it, too. Collective.
     ///
     /// # Errors
     /// `Rank` for a neighbour that is no rank.

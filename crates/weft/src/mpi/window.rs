@@ -1,7 +1,8 @@
 //! Windows: memory that the ranks of a communicator let each other read and write (MPI 5.0, chapter 12).
 //!
-//! All access is by calls, to this rank's own part as well, and within an [`Epoch`]: no reference into the memory is ever
-//! there while others write to it. Weft allocates the memory; ranks of one host reach it directly, whatever its owner does.
+//! All access is by calls, even to this rank's own part, and within an [`Epoch`]: there is never a reference into the
+//! memory while others write to it. Weft allocates the memory; ranks of one host access it directly, whatever its owner
+//! does.
 //!
 //! | epoch | begun by | its accesses end |
 //! |---|---|---|
@@ -28,7 +29,7 @@ pub use active::{ActiveEpoch, Expected, Exposure};
 pub use epoch::Epoch;
 use epoch::{Locked, number};
 
-/// Elements of each rank of a communicator, which all may read and write.
+/// Elements of each rank of a communicator, which all ranks may read and write.
 ///
 /// ```
 /// use weft::mpi::{self, op};
@@ -55,7 +56,7 @@ use epoch::{Locked, number};
 /// });
 /// ```
 ///
-/// Types with bits that are no value, as `bool`, cannot be the elements: others may write at any time.
+/// Types with invalid bit patterns, such as `bool`, cannot be the elements: others may write at any time.
 #[derive(Debug)]
 pub struct Window<T: Element> {
     window: Arc<rma::Window>,
@@ -67,10 +68,11 @@ pub struct Window<T: Element> {
 }
 
 impl Communicator {
-    /// A window of `count` elements of this rank, and as many as they say of the others (`MPI_Win_allocate`). Collective.
+    /// Makes a window of `count` elements at this rank, and as many at the others as they give (`MPI_Win_allocate`).
+    /// Collective.
     ///
-    /// It is freed by [`Window::free`], which is collective, too. If it is dropped instead, its memory stays until this rank
-    /// ends, for others may still use it.
+    /// It is freed by [`Window::free`], which is collective, too. If it is dropped instead, its memory stays until this
+    /// rank ends, because others may still use it.
     ///
     /// # Errors
     /// `NoMem` if there is no memory for it; `Other` if another rank has failed.
@@ -78,7 +80,7 @@ impl Communicator {
         self.window_with(count, &Info::default())
     }
 
-    /// As [`window`](Self::window), with hints: the keys that `MPI_Win_allocate` knows.
+    /// Like [`window`](Self::window), with hints: the keys that `MPI_Win_allocate` knows.
     ///
     /// ```
     /// use weft::mpi::{self, Info};
@@ -141,7 +143,7 @@ impl<T: Element> Window<T> {
         &self.handle.attributes
     }
 
-    /// The hints that hold (`MPI_Win_get_info`).
+    /// The hints that apply (`MPI_Win_get_info`).
     #[must_use]
     pub fn info(&self) -> Info {
         self.window.extras().info().clone()
@@ -150,12 +152,12 @@ impl<T: Element> Window<T> {
     /// Changes hints (`MPI_Win_set_info`). Collective.
     ///
     /// # Errors
-    /// None that pairs of an info object could raise.
+    /// None that pairs of an info object could cause.
     pub fn set_info(&self, hints: &Info) -> Result<()> {
         self.window.set_info(hints)
     }
 
-    /// How many elements this rank has.
+    /// Number of elements of this rank.
     #[must_use]
     pub fn len(&self) -> usize {
         self.window.memory().len() / size_of::<T>()
@@ -167,15 +169,15 @@ impl<T: Element> Window<T> {
         self.len() == 0
     }
 
-    /// Begins to access one rank's elements, and keeps all others from it (`MPI_Win_lock` with `MPI_LOCK_EXCLUSIVE`).
+    /// Begins to access one rank's elements, and excludes all others (`MPI_Win_lock` with `MPI_LOCK_EXCLUSIVE`).
     ///
     /// # Errors
-    /// `Rank` for a rank that is none, `RmaSync` if another epoch is open, `ProcFailed` if the rank is lost.
+    /// `Rank` for a rank that does not exist, `RmaSync` if another epoch is open, `ProcFailed` if the rank is lost.
     pub fn lock(&self, rank: usize) -> Result<Epoch<'_, T>> {
         self.lock_by(LockKind::Exclusive, rank)
     }
 
-    /// As [`lock`](Self::lock), together with others that do the same (`MPI_LOCK_SHARED`).
+    /// Like [`lock`](Self::lock), but shared with others that do the same (`MPI_LOCK_SHARED`).
     ///
     /// # Errors
     /// As for [`lock`](Self::lock).
@@ -189,7 +191,7 @@ impl<T: Element> Window<T> {
         Ok(Epoch::new(self, Locked::One(rank)))
     }
 
-    /// Begins to access all ranks' elements, together with others (`MPI_Win_lock_all`).
+    /// Begins to access all ranks' elements, shared with others (`MPI_Win_lock_all`).
     ///
     /// # Errors
     /// As for [`lock`](Self::lock).
@@ -198,7 +200,7 @@ impl<T: Element> Window<T> {
         Ok(Epoch::new(self, Locked::All))
     }
 
-    /// Frees it (`MPI_Win_free`). Collective.
+    /// Frees the window (`MPI_Win_free`). Collective.
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.

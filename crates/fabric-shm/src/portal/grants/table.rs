@@ -1,4 +1,4 @@
-//! Grant table: the grants of one rank, as it knows them itself, with a generation for each use of an index.
+//! Grant table: the grants of one rank, in its private memory, with a generation for each use of an index.
 //!
 //! ```text
 //!   Free ── publish ──► Granted ── for once, used up ─────────────► Free

@@ -1,4 +1,4 @@
-//! Caller: who has launchers started on all hosts of the job, asks to be missed, or searches for deadlocks.
+//! Caller: has launchers started on all hosts of the job, has its own loss watched for, or searches for deadlocks.
 
 use std::time::{Duration, Instant};
 
@@ -23,10 +23,11 @@ struct Called {
     link: Link,
 }
 
-/// Has launchers started on all hosts. `place` answers where the lowest rank of a host, which it is given, can be called.
+/// Has launchers started on all hosts. `place` returns the address at which the lowest rank of the given host can be
+/// called.
 ///
 /// # Errors
-/// Which host cannot be called, or why it has no launcher.
+/// The host that cannot be called, or the reason why it has no launcher.
 pub fn call_all(hosts: &CalledHosts, place: &dyn Fn(u32) -> Option<Vec<u8>>) -> Result<(), String> {
     // Nothing is begun before all are there.
     let called: Result<Vec<_>, _> = (0..hosts.map.count())
@@ -79,11 +80,11 @@ pub fn call_to_watch(
     Ok(first.link)
 }
 
-/// Who judges whether a job is in a deadlock.
+/// The rank that judges whether a job is in a deadlock.
 pub enum Judge {
     /// This rank.
     This,
-    /// The one at the other end.
+    /// The rank at the other end.
     Other(Box<Link>),
 }
 

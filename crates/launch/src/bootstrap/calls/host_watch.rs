@@ -1,4 +1,4 @@
-//! Watch of the hosts of a job over each other, where the launcher does not say that a rank has died.
+//! Host watch: the hosts of a job watch each other, if the launcher does not report the death of a rank.
 //!
 //! ```text
 //!   lowest rank of each other host ── Call::Watch { rank } ──► rank 0
@@ -6,13 +6,14 @@
 //!                                  ◄──────── Part ────────►         before an end in order
 //! ```
 //!
-//! The ranks of one host [watch each other](super::super::pmi::watch). A rank that is alone on its host, or all ranks of a host at
-//! once, are missed here: the kernel closes the link of who has died, and a host that is gone does not answer the kernel of the other
-//! one. Nothing is asked of the ranks themselves: one that is stopped, by a debugger perhaps, is not dead.
+//! The ranks of one host [watch each other](super::super::pmi::watch). The loss of a rank that is alone on its host, or
+//! of all ranks of a host at once, is detected here: the kernel closes the link of a process that has died, and a host
+//! that is gone does not answer the kernel of the other one. Nothing is asked of the ranks themselves: a stopped rank,
+//! perhaps in a debugger, is not dead.
 //!
-//! Whoever is nearer sees a death first, and what a launcher ends goes at slightly different times on different hosts: a closed
-//! link counts after a [moment](GRACE) only. Before `Watched` it means nothing: rank 0 may have come to its end in order without having
-//! heard the call.
+//! Ranks near a death detect it first, and the processes that a launcher ends go at slightly different times on different
+//! hosts: so a closed link counts only after a [moment](GRACE). Before `Watched` it means nothing: rank 0 may have come
+//! to its end in order without having received the call.
 
 use std::time::{Duration, Instant};
 
@@ -41,11 +42,11 @@ enum Word {
     Part,
 }
 
-/// What there is to know and to do about losses.
+/// Facts about losses, and the reaction to one.
 pub struct Losses {
     /// Answers where the lowest rank of a host can be called.
     pub place: Box<dyn Fn(u32) -> Option<Vec<u8>> + Send>,
-    /// Is told of a loss: says it and has the launcher end the job.
+    /// Called with a loss: reports it and has the launcher end the job.
     pub end_job: Box<dyn FnOnce(&str) + Send>,
 }
 
@@ -68,7 +69,7 @@ struct Watched {
 }
 
 impl HostWatch {
-    /// Nobody so far; without `losses` also later.
+    /// A watch without hosts; without `losses` it never gets any.
     pub fn new(hosts: CalledHosts, losses: Option<Losses>) -> Self {
         Self {
             hosts,
@@ -77,8 +78,8 @@ impl HostWatch {
         }
     }
 
-    /// As the lowest rank of a host, this one: calls rank 0, so that each misses the other, and waits until rank 0 does. Who cannot be
-    /// called is missed by those alone who talk to it.
+    /// As the lowest rank of this host: calls rank 0, so that each detects the other's loss, and waits until rank 0 does.
+    /// The loss of a host that cannot be called is noticed only by ranks that talk to it.
     pub fn begin(&mut self, rank: u32) {
         if rank == 0 {
             return;
@@ -135,7 +136,7 @@ impl HostWatch {
         closed.min().map(|closed| closed + GRACE)
     }
 
-    /// Hears those of [`entries`](Self::entries) that are ready, and ends the job if somebody is lost.
+    /// Reads from those of [`entries`](Self::entries) that are ready, and ends the job if a rank is lost.
     pub fn proceed(&mut self, ready: &[bool], now: Instant) {
         let mut ready = ready.iter();
         self.watched.retain_mut(|one| {

@@ -1,4 +1,4 @@
-//! Call listener: the thread of the lowest rank of a host that starts launchers when it is called.
+//! Call listener: the thread of the lowest rank of a host, which starts launchers when it is called.
 //!
 //! ```text
 //!   head   (rank 0 alone)   none ── Begin ─► starting ── it listens ─► waiting ── all hosts have come ─► complete
@@ -29,7 +29,7 @@ use crate::hosts::link::{Link, LinkError};
 /// How long an answer may take to leave.
 const LEAVE: Duration = Duration::from_secs(1);
 
-/// The launchers that a rank starts when it is called, and what becomes of it then.
+/// The launchers that a rank starts when it is called, and its reaction to their state.
 pub trait Start: Send + Sync + 'static {
     /// The head. It says over this socket where it listens, and then that all hosts have come.
     ///
@@ -46,22 +46,22 @@ pub trait Start: Send + Sync + 'static {
     /// Whether this process has a launcher.
     fn is_adopted(&self) -> bool;
 
-    /// It has this one.
+    /// This process is adopted by this launcher.
     fn adopt(&self, launcher: Adopted);
 
-    /// This rank searches for deadlocks on its host, and says over the link what is found there.
+    /// This rank searches for deadlocks on its host, and reports the findings over the link.
     fn search(&self, rank: u32, link: Link);
 }
 
-/// The thread that hears calls. It ends when this is dropped.
+/// The thread that receives calls. It ends when this is dropped.
 pub struct CallListener {
     end: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl CallListener {
-    /// Hears calls at this port, as the lowest rank of this host. With `losses` the hosts miss each other from when this returns, if
-    /// rank 0 can be called.
+    /// Receives calls at this port, as the lowest rank of this host. With `losses` the hosts detect each other's loss
+    /// from the return on, if rank 0 can be called.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.

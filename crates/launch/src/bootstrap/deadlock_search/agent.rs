@@ -1,8 +1,8 @@
-//! Agent: the searching rank of a host, for the one that judges. It says when all ranks of its host rest, and passes questions and
-//! answers on, as an agent of `mpiexec` does.
+//! Agent: the searching rank of a host, for the one that judges. It reports when all ranks of its host rest, and passes
+//! on questions and answers, as an agent of `mpiexec` does.
 //!
-//! It calls when it has something to say for the first time: a job of whose hosts none ever rests makes no connection. If nobody is
-//! left that would judge before it, it judges itself.
+//! It calls when it has something to report for the first time: a job in which no host ever rests makes no connection. If
+//! no rank is left that would judge before it, it judges itself.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -45,7 +45,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Of this rank's host. It `may_judge` if others can call it.
+    /// For this rank's host. It `may_judge` if others can call it.
     pub fn new(watch: Watch, host: &HostRanks, may_judge: bool) -> Self {
         let now = Instant::now();
         Self {
@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    /// Does what the head says, which has said something. True: all ranks of this host are to be stopped.
+    /// Obeys messages that have arrived from the head. True: all ranks of this host are to be stopped.
     pub fn obey(&mut self) -> bool {
         let Some(mut link) = self.link.take() else {
             return false;
@@ -120,8 +120,8 @@ impl Agent {
         self.ranks.stop_itself();
     }
 
-    /// Looks, if it is time to, and says what there is to say. `place` answers where the lowest rank of a host can be called. True: this
-    /// rank is to judge.
+    /// Looks, if it is time to, and sends reports. `place` returns the address at which the lowest rank of a host can be
+    /// called. True: this rank is to judge.
     pub fn look(&mut self, now: Instant, place: &Place) -> bool {
         if now < self.rest.next_look() {
             return false;
@@ -141,7 +141,8 @@ impl Agent {
         false
     }
 
-    /// Another host has called this rank to judge. Whether it is to: not if somebody is there who judges before it.
+    /// Another host has called this rank to judge. Returns whether it is to: not if there is a rank that judges before
+    /// it.
     pub fn is_to_judge(&mut self, place: &Place) -> bool {
         self.link.is_none() && self.call(place)
     }
@@ -205,16 +206,16 @@ impl Agent {
         }
     }
 
-    /// This rank ends with MPI, and the head is told if anything was said to it before. Answers the link, by whose end the head learns of
-    /// that of this process.
+    /// This rank ends with MPI, which the head is told if there was a message to it before. Returns the link, by whose
+    /// end the head learns of that of this process.
     pub fn leave(mut self) -> Option<Link> {
         self.say(&[FromHost::Leaves]);
         self.link
     }
 }
 
-/// Tells the head that this rank ends with MPI before others do, which may wait for it. Answers the link, by whose end the head learns
-/// of that of this process. Nothing is said of others, who say it themselves.
+/// Tells the head that this rank ends with MPI before others do, which may wait for it. Returns the link, by whose end
+/// the head learns of that of this process. Nothing is said about others, which report themselves.
 pub fn leave_early(host: &HostRanks, place: &Place) -> Option<Link> {
     match call_to_search(&host.hosts, host.rank, false, place)? {
         Judge::This => None,

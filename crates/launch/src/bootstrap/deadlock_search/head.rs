@@ -45,7 +45,7 @@ impl Head {
             .for_each(|(rank, waits)| self.hear(rank, waits));
     }
 
-    /// Hears those of [`entries`](Self::entries) that are ready.
+    /// Reads from those of [`entries`](Self::entries) that are ready.
     pub fn hear_hosts(&mut self, ready: &[bool]) {
         let heard = self.ranks.hear(ready);
         heard
@@ -58,7 +58,7 @@ impl Head {
         self.watch.hear(rank, waits, Instant::now());
     }
 
-    /// Looks, if it is time to. Answers what was proven, once.
+    /// Looks, if it is time to. Returns a proven standstill, once.
     pub fn look(&mut self, now: Instant) -> Option<Standstill> {
         if self.watch.next_look().is_none_or(|look| look > now) {
             return None;
@@ -72,7 +72,7 @@ impl Head {
         self.ranks.running()
     }
 
-    /// How the process of a rank is called, for people.
+    /// Name of a rank's process, for the user.
     pub fn name(&self, rank: &RunningRank) -> String {
         self.ranks.name(rank)
     }

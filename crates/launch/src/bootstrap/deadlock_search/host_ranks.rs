@@ -21,7 +21,7 @@ pub struct WatchedHost {
 }
 
 impl WatchedHost {
-    /// Those beside this rank, in this memory.
+    /// The ranks beside this one, in this memory.
     pub fn new(watch: Watch, host: &HostRanks) -> Self {
         Self {
             watch,
@@ -54,9 +54,9 @@ impl WatchedHost {
         (0..).zip(self.ranks.iter().copied())
     }
 
-    /// Tells the others of those that have ended with MPI and whose processes are gone: they are at rest.
+    /// Tells the others about ranks that have ended with MPI and whose processes are gone: they are at rest.
     ///
-    /// That they have ended with MPI is not enough: a session may follow.
+    /// The end with MPI alone is not enough: a session may follow.
     pub fn note_ends(&self) {
         for (local, _) in self.locals() {
             let is_over = self.watch.has_finished(local) && !self.watch.has_ended(local);

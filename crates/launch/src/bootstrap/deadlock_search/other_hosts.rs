@@ -1,4 +1,5 @@
-//! Other hosts of a job, for the rank that judges: a link to the rank that searches on each, and what these have told of their ranks.
+//! Other hosts of a job, for the rank that judges: a link to the rank that searches on each, and what these have reported
+//! about their ranks.
 //!
 //! ```text
 //!   who searches on another host ── Call::Search, Runs, Ended, Rest, Waits ──► the one that judges
@@ -6,7 +7,7 @@
 //!                                ── Leaves … and the end of the link with its process ──►
 //! ```
 //!
-//! A host that has no link, or whose ranks do not all rest, holds up every judgement: nobody is asked then.
+//! A host that has no link, or whose ranks do not all rest, delays every judgement: then no rank is asked.
 
 use serde::{Deserialize, Serialize};
 use weft_fabric_shm::Watch;
@@ -22,7 +23,7 @@ use crate::job::deadlock::WatchedRanks;
 use crate::job::{RemoteRanks, mixed};
 use crate::rank_processes::RunningRank;
 
-/// What the rank that searches on another host says.
+/// Messages of the rank that searches on another host.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromHost {
     /// A rank there has not ended: its process, and whether it has come to MPI.
@@ -35,18 +36,18 @@ pub enum FromHost {
     Ended { rank: u32 },
     /// Whether all ranks there sleep, with a number that changes when one is woken.
     Rest { shown: Option<u64> },
-    /// What a rank there waits for, as was asked by the inquiry that it names.
+    /// What a rank there waits for: the answer to the inquiry that it names.
     Waits { rank: u32, waits: Box<RankWaits> },
     /// The rank that says this has ended with MPI. The link ends with its process.
     Leaves,
 }
 
-/// What it is told.
+/// Messages to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ToHost {
     /// Ask the ranks there what they wait for; with `full`, also where.
     Inquire { number: u32, full: bool },
-    /// Stop the ranks there: the job ends, or is looked at.
+    /// Stop the ranks there: the job ends, or is to be examined.
     Stop,
 }
 
@@ -206,7 +207,7 @@ impl WatchedJob {
         self.others.take_in(rank, link)
     }
 
-    /// Hears those of [`entries`](Self::entries) that are ready. Answers what ranks wait for.
+    /// Reads from those of [`entries`](Self::entries) that are ready. Returns what ranks wait for.
     pub fn hear(&mut self, ready: &[bool]) -> Vec<(u32, RankWaits)> {
         self.others
             .hear(|index| (ready.get(index) == Some(&true)).then_some(true))

@@ -27,7 +27,8 @@ use crate::options::OnDeadlock;
 const AT_ONCE: usize = 64;
 /// After what was said the job ends: how long a launcher has to pass it on. Hydra ends without waiting for what comes last.
 const PASSED_ON: Duration = Duration::from_millis(200);
-/// How long a launcher has to end the job. One that has been told that MPI is over does not hear of it, but of how this process ends.
+/// How long a launcher has to end the job. A launcher that knows that MPI is over does not notice an abort, only how this
+/// process ends.
 pub const ENDS: Duration = Duration::from_secs(3);
 
 /// What the thread is told.
@@ -38,7 +39,7 @@ enum Order {
     End,
 }
 
-/// The thread, for who has begun it.
+/// The thread, for its owner.
 #[derive(Debug)]
 pub struct Search {
     orders: Sender<Order>,
@@ -50,8 +51,8 @@ pub struct Search {
 }
 
 impl Search {
-    /// Begins to search for this rank, to whose listener the others come. Whether ranks of other hosts can call it, and those that have
-    /// done so before.
+    /// Begins to search for this rank, to whose listener the others connect. Whether ranks of other hosts can call it,
+    /// and those that have done so before.
     ///
     /// # Errors
     /// If there is no thread, or no descriptor.
@@ -94,8 +95,8 @@ impl Search {
         self.order(Order::TakeIn(rank, Box::new(link)));
     }
 
-    /// Ends it. Whoever answers an inquiry from now on finds nobody. Answers the link by whose end another host learns of that of this
-    /// process.
+    /// Ends the search. Answers to inquiries from now on find no searcher. Returns the link by whose end another host
+    /// learns of that of this process.
     pub fn end(self) -> Option<Link> {
         self.order(Order::End);
         let _ = self.thread.join();
@@ -116,11 +117,11 @@ struct Voice {
     waits: WaitsInPieces,
 }
 
-/// What the searching rank of a host does beside asking its ranks.
+/// The part of the searching rank of a host beside asking its ranks.
 pub enum Role {
     /// It judges.
     Head(Box<Head>),
-    /// It tells the one that judges.
+    /// It reports to the one that judges.
     Agent(Box<Agent>),
 }
 

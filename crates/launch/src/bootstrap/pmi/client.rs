@@ -15,7 +15,7 @@ pub struct Client<S> {
     held: Vec<u8>,
 }
 
-/// What the launcher permits.
+/// Limits of the launcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Longest name of a value, in bytes.
@@ -144,7 +144,7 @@ impl<S: AsFd> AsFd for Client<S> {
     }
 }
 
-/// A launcher made of a text, for tests and fuzzing: it answers these bytes, whatever is asked.
+/// A launcher made of a text, for tests and fuzzing: it answers with these bytes, whatever is asked.
 #[derive(Debug, Default)]
 pub struct Scripted {
     /// What is left of the answers.

@@ -107,8 +107,8 @@ impl Connection {
         self.client.request(&line, "finalize_ack").map(drop)
     }
 
-    /// Has the launcher end the job because a rank was lost; it stays a lifeline: the launcher may be gone, and this rank with
-    /// it. Who has finalised has no say in it any more.
+    /// Has the launcher end the job because a rank was lost; the connection stays a lifeline: the launcher may be gone,
+    /// and this rank with it. No effect after finalising.
     pub fn report_loss(&mut self, lost: &str) {
         if !self.over {
             crate::saying::tell(format_args!("weft: {lost}"));

@@ -1,14 +1,14 @@
 //! One line of PMI version 1: `cmd=get_result rc=0 value=abc`, ended by a newline.
 //!
-//! The other side is a launcher that we did not write. A line is bounded, read once, and what it must
-//! hold is asked for by name.
+//! The other side is a launcher that we did not write. A line is bounded, read once, and its required fields are looked
+//! up by name.
 
 use std::fmt;
 
 /// Longest line in bytes, its end included. Launchers announce values of 1 to 4 KiB.
 pub const LONGEST: usize = 64 << 10;
 
-/// A line: what it says, and the values it gives names to.
+/// A line: its command, and the values with their names.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PmiLine {
     fields: Vec<(String, String)>,
@@ -81,7 +81,7 @@ impl PmiLine {
         Ok(Self { fields })
     }
 
-    /// What it says.
+    /// The command.
     #[must_use]
     pub fn command(&self) -> &str {
         self.get("cmd").unwrap_or("")
@@ -117,7 +117,7 @@ impl fmt::Display for PmiLine {
     }
 }
 
-/// The beginning of a text that somebody else wrote, for a message.
+/// The beginning of a foreign text, for a message.
 pub fn shown(text: &str) -> String {
     const SHOWN: usize = 60;
     let clean = text

@@ -1,5 +1,5 @@
-//! Others of a rank: what the ranks of a job find out of each other through what their launcher [keeps](Store) for them: who
-//! shares a host, the memory of that, a key.
+//! Others of a rank: what the ranks of a job find out about each other through the [store](Store) of their launcher:
+//! which of them share a host, its memory, a key.
 
 use std::fs;
 use std::net::TcpListener;
@@ -25,7 +25,7 @@ use crate::{plan, segment};
 /// What ids of processes mean where that cannot be found out.
 const UNKNOWN: u64 = 0;
 
-/// What a launcher keeps for its ranks, and how they wait for each other.
+/// A launcher's store for its ranks, and its fence.
 pub trait Store {
     /// Publishes a value of this rank.
     fn put(&mut self, rank: u32, name: &str, value: &[u8]) -> Result<(), BootstrapError>;
@@ -33,10 +33,10 @@ pub trait Store {
     /// Waits until all ranks have come here; what they have put before can be read then.
     fn fence(&mut self) -> Result<(), BootstrapError>;
 
-    /// What a rank has published.
+    /// The value that a rank has published.
     fn get(&mut self, rank: u32, name: &str) -> Result<Option<Vec<u8>>, BootstrapError>;
 
-    /// What ends when the launcher is gone. `None` if this process is ended then by other means.
+    /// A descriptor that ends when the launcher is gone. `None` if this process is then ended by other means.
     fn launcher(&self) -> Option<BorrowedFd<'_>>;
 }
 
@@ -50,22 +50,22 @@ pub struct Others {
     pub deadlocks: DeadlockSearch,
 }
 
-/// What a rank knows of itself.
+/// A rank's data about itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Itself {
     pub rank: u32,
     pub size: u32,
-    /// How many processes are expected to be useful in all.
+    /// Number of processes expected to be useful.
     pub universe: u32,
     /// Ranks of one host talk through their memory.
     pub shares: bool,
-    /// What becomes of a job that is in a deadlock.
+    /// Reaction to a deadlock.
     pub on_deadlock: OnDeadlock,
-    /// What has started it, for people.
+    /// Name of the launcher that has started it, for display.
     pub launcher: &'static str,
 }
 
-/// Finds out who is where, and gets the memory of this host.
+/// Finds out which rank is on which host, and gets the memory of this host.
 pub fn find_others(connection: &mut impl Store, itself: Itself) -> Result<Others, BootstrapError> {
     let Itself { rank, size, .. } = itself;
     let system = |error: std::io::Error| BootstrapError::new(error.to_string());

@@ -8,11 +8,11 @@
 //!   others:     connect to the name on the lowest one's card, show the key, receive
 //! ```
 //!
-//! The name stands in no file system and is gone with the socket; only processes of the same network
-//! namespace can reach it, which is what makes a *host* here. Who connects must run as the same user, as
-//! the kernel tells, and know the job's key; all others are dropped, and a slow one delays nobody. Of too many
-//! that have not shown the key [`EvictionPolicy`] says who goes. Who
-//! listens must run as the same user too, before the key is shown to it.
+//! The name is in no file system and disappears with the socket; only processes of the same network namespace can reach
+//! it, which defines a *host* here. A connecting process must run as the same user, by the kernel's word, and know the
+//! job's key; all others are dropped, and a slow one delays no other. If too many have not shown the key,
+//! [`EvictionPolicy`] says which is closed. The listening process must run as the same user too, before the key is shown
+//! to it.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -66,7 +66,7 @@ impl SegmentListener {
         &self.name
     }
 
-    /// Hands the descriptors of what the host has in common to so many others, each of which knows the key. Meanwhile the launcher
+    /// Hands the host's shared descriptors to this many other ranks, each of which knows the key. Meanwhile the launcher
     /// says nothing.
     ///
     /// # Errors
@@ -234,11 +234,11 @@ fn same(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && std::hint::black_box(differing) == 0
 }
 
-/// Fetches what the host has in common from its lowest rank, whose listener has this name, as the rank `own`. Answers it, and the way
-/// to that rank.
+/// Fetches the host's shared descriptors from its lowest rank, whose listener has this name, as the rank `own`. Returns
+/// them, and the connection to that rank.
 ///
 /// # Errors
-/// If it is not there, runs as another user, or does not answer, or the launcher is gone.
+/// If it does not exist, runs as another user, or does not answer, or the launcher is gone.
 pub fn fetch(
     name: &str,
     key: &Key,

@@ -1,15 +1,16 @@
-//! Watch of the ranks of one host over each other, where the launcher does not say that one has died.
+//! Watch: the ranks of one host watch each other, if the launcher does not report a death.
 //!
 //! ```text
 //!   lowest rank ── socket ── each other rank of the host     (those over which the memory was fetched)
 //!        └── watches all of them                └── the second lowest watches the lowest
 //! ```
 //!
-//! `srun` leaves the others waiting for a rank that was killed; `hydra` does not, and there nobody watches. So a thread of the lowest rank waits for the ends of the
-//! others, one of the second lowest for that of the lowest; all others do nothing. Whoever finalises says goodbye before. If
-//! one ends without it, the thread says so by name and has the launcher end the job.
+//! `srun` leaves the others waiting for a rank that was killed; `hydra` does not, and there is no watch under it. So a
+//! thread of the lowest rank waits for the ends of the others, and one of the second lowest for that of the lowest; all
+//! others do nothing. A rank that finalises says goodbye before. If one ends without it, the thread reports it by name
+//! and has the launcher end the job.
 //!
-//! A rank that is alone on its host is missed by another host: [`calls`](super::super::calls).
+//! The loss of a rank that is alone on its host is detected by another host: [`calls`](super::super::calls).
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use super::super::hosts::name_of_this_host;
 /// How long `srun` needs to pass on what a rank has said. It ends a step without reading the rest.
 const PASSING_ON: Duration = Duration::from_millis(100);
 
-/// Waits until those who are to read it have what this process has said last: the launcher is about to end it.
+/// Waits until the readers of this process's last output have it: the launcher is about to end the process.
 pub fn let_words_leave() {
     let _ = poll::wait(&mut [], Some(PASSING_ON));
 }
@@ -84,9 +85,9 @@ pub fn part(neighbours: &[Neighbour]) {
     neighbours.iter().for_each(Neighbour::part);
 }
 
-/// Begins the watch of the rank with this number among those of its host: a thread, if it is one that watches. Of one that ends
-/// without goodbye `end` is told by name: to say it and to have the launcher end the job, unless this rank has finalised itself. The
-/// thread ends when all have said goodbye.
+/// Begins the watch of the rank with this number among those of its host: a thread, if it is one that watches. `end` is
+/// called with the name of one that ends without goodbye: to report it and to have the launcher end the job, unless this
+/// rank has finalised itself. The thread ends when all have said goodbye.
 pub fn begin(
     neighbours: &Arc<Vec<Neighbour>>,
     local_rank: u32,

@@ -1,6 +1,5 @@
-//! Input of rank 0, when it runs below an agent: what the head sends is kept until rank 0 takes it. What
-//! else the head sends must never wait behind it, so the head is told what was taken, and sends no more than
-//! is agreed.
+//! Input of rank 0, if it runs below an agent: input from the head is kept until rank 0 takes it. Other messages of the
+//! head must never wait behind it, so the head is told what was taken, and sends no more than is agreed.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -13,7 +12,7 @@ use weft_sys::poll::{Interest, PollFd};
 /// Bytes that the head may send before they are taken, and as many again.
 const MOST: usize = 512 << 10;
 
-/// What rank 0 reads.
+/// The input of rank 0.
 #[derive(Debug, Default)]
 pub struct RankInput {
     /// `None` before it was opened, and once rank 0 has closed it.
@@ -57,8 +56,8 @@ impl RankInput {
         }
     }
 
-    /// Rank 0 has ended: what is held, and what is still on its way here, is dropped and counted for nothing.
-    /// The head has heard the last word about ranks.
+    /// Rank 0 has ended: held input, and input on its way here, is dropped and not counted. The head has received the
+    /// last message about ranks.
     pub fn close(&mut self) {
         self.pipe = None;
         self.held.clear();

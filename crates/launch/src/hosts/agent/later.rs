@@ -1,4 +1,4 @@
-//! Later processes of an agent's host: those that a rank of the job has asked for, wherever it is.
+//! Later processes of an agent's host: those that a rank of the job, on any host, has asked for.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -17,7 +17,7 @@ pub fn is_too_long(request: &SpawnRequest) -> bool {
     encode(request).len() > LONGEST
 }
 
-/// How much room there is. What was free once stays so until something is started there: it is cleared here.
+/// Number of free process slots. Free slots stay free until something is started in them: they are cleared here.
 pub fn room(ranks: &mut RankProcesses) -> Room {
     let places = ranks.places();
     let mut free = places.free;
@@ -30,7 +30,7 @@ pub fn room(ranks: &mut RankProcesses) -> Room {
     }
 }
 
-/// What processes have in common that are started later on this host.
+/// Common data of the processes that are started later on this host.
 #[derive(Debug)]
 pub struct LaterStart {
     /// The programs of the job, whose environment they have.
@@ -40,7 +40,7 @@ pub struct LaterStart {
 }
 
 impl LaterStart {
-    /// Of the host that has this assignment, and a program of its own if not that of the head.
+    /// For the host that has this assignment, and a program of its own if not that of the head.
     pub fn new(assignment: &Assignment, own: Option<Program>) -> Self {
         let programs = assignment.programs.iter().cloned();
         Self {

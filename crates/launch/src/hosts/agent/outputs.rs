@@ -31,7 +31,7 @@ impl RankOutputs {
             .extend(both.map(|(pipe, error)| RankOutput { rank, error, pipe }));
     }
 
-    /// Reads one no more: its rank is told, as by any pipe, when it next writes.
+    /// Stops reading one: its rank gets an error, as on any pipe, when it next writes.
     pub fn close(&mut self, rank: u32, error: bool) {
         let other = |output: &RankOutput| (output.rank, output.error) != (rank, error);
         self.open.retain(other);
@@ -66,7 +66,7 @@ impl RankOutputs {
         });
     }
 
-    /// Passes on what is left: all ranks have ended. Waits for the head, in steps of the limit.
+    /// Passes on the rest: all ranks have ended. Waits for the head, in steps of the limit.
     pub fn pass_on_rest(&mut self, link: &mut Link, limit: Duration) {
         // Nobody who could write is left, except somebody who fled.
         while !self.open.is_empty() {

@@ -1,11 +1,11 @@
-//! Rest of an agent's ranks: whether all of them sleep, for the head, which asks nobody while one is awake.
+//! Rest of an agent's ranks: whether all of them sleep, for the head, which asks none while one is awake.
 
 use std::time::{Duration, Instant};
 
 /// Time between looks.
 const LOOK: Duration = Duration::from_millis(125);
 
-/// What the memory of this host has shown, and what the head knows of it.
+/// The state of this host's memory, and what the head knows of it.
 pub struct Rest {
     next: Instant,
     shown: Option<u64>,
@@ -27,8 +27,8 @@ impl Rest {
         self.next
     }
 
-    /// Looks, if it is time to: `show` says whether all sleep, with a number that changes when one is woken. Answers what the
-    /// head is to be told: that one is awake, at once; that all sleep, when two looks were alike.
+    /// Looks, if it is time to: `show` says whether all sleep, with a number that changes when one is woken. Returns the
+    /// report for the head: that one is awake, at once; that all sleep, when two looks were equal.
     pub fn look(
         &mut self,
         now: Instant,

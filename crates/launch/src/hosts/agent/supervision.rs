@@ -1,4 +1,4 @@
-//! Supervision of an agent: the link to the head, and what else tells it to end.
+//! Supervision of an agent: the link to the head, and other reasons for it to end.
 
 use std::io;
 use std::os::fd::OwnedFd;

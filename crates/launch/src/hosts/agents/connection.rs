@@ -1,13 +1,12 @@
-//! Connection to one agent, as the head of the job sees it: how far it is, what the agent says, why it is lost.
+//! Connection to one agent, as the head of the job sees it: its state, the agent's messages, and why it is lost.
 //!
 //! ```text
 //!   started:  Starting ── its mark came: the key goes ──▶ Proving ──▶ Connected ──▶ Gone
 //!   joined:                                          (join listener) ──▶ Connected ──▶ Gone
 //! ```
 //!
-//! Whatever shell stands between us and a started agent may print something first: all up to the mark is
-//! passed on to standard error. What the command itself complains about is kept for the message in case
-//! that no agent comes.
+//! A shell between the head and a started agent may print something first: everything up to the mark is passed on to
+//! standard error. The command's own complaints are kept for the error message in case no agent comes.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -70,14 +69,14 @@ pub struct AgentConnection {
     farewell: Option<String>,
 }
 
-/// What holds for all agents in one turn.
+/// Data for all agents in one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn<'a> {
     /// Proves that an agent that was started is ours.
     pub key: &'a Key,
     /// After so long without a word an agent is dead.
     pub silence: Duration,
-    /// What they say was not read, in this turn or the last one, on purpose.
+    /// Their messages were not read, in this turn or the last one, on purpose.
     pub excused: bool,
     /// When it began.
     pub now: Instant,
@@ -140,12 +139,12 @@ impl AgentConnection {
         self.name.as_deref().unwrap_or("?")
     }
 
-    /// Who it says it is, once it has.
+    /// Its introduction, once it has come.
     pub fn hello(&self) -> Option<&Hello> {
         self.hello.as_ref()
     }
 
-    /// Notes that all of its ranks have ended, and that it has said everything.
+    /// Notes that all of its ranks have ended, and that it has sent everything.
     pub fn note_end(&mut self) {
         self.ended = true;
     }
@@ -155,7 +154,7 @@ impl AgentConnection {
         !matches!(self.phase, Phase::Gone) && !self.ended
     }
 
-    /// Says something to it; one that is gone does not hear it.
+    /// Sends it a message; lost if it is gone.
     pub fn say(&mut self, message: &ToAgent) {
         if let Phase::Connected(link) = &mut self.phase {
             link.say(message);
@@ -163,13 +162,13 @@ impl AgentConnection {
         }
     }
 
-    /// Hears no more of it.
+    /// Reads no more from it.
     pub fn cut_off(&mut self) {
         self.phase = Phase::Gone;
     }
 
-    /// Tells it to end what it has. One that is not here yet has nothing and would not hear it: no more is
-    /// heard of it either, nor what it says of being cut off.
+    /// Tells it to end its ranks. An agent that has not connected yet has none and would not receive it: nothing more is
+    /// read from it either, not even its complaint about being cut off.
     pub fn end(&mut self) {
         match &self.phase {
             Phase::Connected(_) => self.say(&ToAgent::End),
@@ -181,7 +180,7 @@ impl AgentConnection {
         }
     }
 
-    /// Sends what is left to say and then this, at most for the limit, and parts.
+    /// Sends what is left to send and then this, at most for the limit, and closes.
     pub fn part(&mut self, last: &ToAgent, limit: Duration) {
         if let Phase::Connected(link) = &mut self.phase {
             link.say(last);
@@ -190,7 +189,7 @@ impl AgentConnection {
         self.phase = Phase::Gone;
     }
 
-    /// What to wait for, as the agent of this number; see [`Agents::entries`](super::Agents::entries).
+    /// The descriptors to wait for, as the agent of this number; see [`Agents::entries`](super::Agents::entries).
     pub fn entries(&self, index: usize, listening: bool) -> Vec<(Token, PollFd<'_>)> {
         let mut found = Vec::new();
         match &self.phase {

@@ -15,11 +15,11 @@ use crate::signals::HANDLED;
 /// The streams of a command that was started; reading them does not wait.
 #[derive(Debug)]
 pub struct Reached {
-    /// What it writes: the agent's side of the link, after whatever shells print before.
+    /// Its output: the agent's side of the link, after anything that shells print before.
     pub input: File,
-    /// What it reads.
+    /// Its input.
     pub output: File,
-    /// What it complains about.
+    /// Its error output.
     pub errors: File,
 }
 

@@ -1,8 +1,9 @@
-//! Wait-for graph of ranks none of which can go on: who waits for whom, and the part of it that explains the rest.
+//! Wait-for graph of ranks none of which can go on: which waits for which, and the part of it that explains the rest.
 //!
 //! A rank waits for *all* of the ranks of a step that needs them all (a collective), or for *any* of them (a receive from
-//! any source). All are stuck, so every way through the graph leads round: for those who wait for one, a cycle says why;
-//! where somebody waits for any of several, it takes the *knot*, all that can be reached from there.
+//! any source). All are stuck, so every path through the graph leads into a cycle: if ranks wait for one each, the cycle
+//! is the reason; if a rank waits for any of several, the reason is the *knot*, everything that can be reached from
+//! there.
 
 use std::collections::{BTreeMap, BTreeSet};
 

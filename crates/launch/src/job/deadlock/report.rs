@@ -1,4 +1,5 @@
-//! Report of a standstill: why nobody can go on, what each rank waits for, what was sent and never received, and a remedy.
+//! Report of a standstill: why no rank can go on, what each rank waits for, what was sent and never received, and a
+//! remedy.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

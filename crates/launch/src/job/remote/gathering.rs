@@ -1,4 +1,4 @@
-//! Gathering of a job's hosts: agents come, and get ranks, until all ranks have an agent.
+//! Gathering of a job's hosts: agents connect, and get ranks, until all ranks have an agent.
 //!
 //! ```text
 //!   agents are started on hosts │ join │ have ranks that are there already ──► is_complete ──► over: the distribution stands

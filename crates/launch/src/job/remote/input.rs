@@ -1,5 +1,5 @@
-//! Input of rank 0 on another host: read here, and sent as it is taken there. Rank 0 may never read it, so
-//! only so much is under way.
+//! Input of rank 0 on another host: read here, and sent as it is taken there. Rank 0 may never read it, so only a bounded
+//! amount is in flight.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};

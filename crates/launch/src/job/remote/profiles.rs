@@ -1,4 +1,4 @@
-//! Profiles of ranks on other hosts: their agents send them, and say what their clocks say, so that times can be compared.
+//! Profiles of ranks on other hosts: their agents send them, with their clocks, so that times can be compared.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Ranks on other hosts, as far as their agents have told: what the head watches for deadlocks. Where another launcher has started the
-//! job, ranks are its head and its agents.
+//! Ranks on other hosts, as reported by their agents: what the head watches for deadlocks. If another launcher has
+//! started the job, ranks are its head and its agents.
 //!
 //! ```text
 //!   agent: its ranks rest ──▶ RestTold ─┐

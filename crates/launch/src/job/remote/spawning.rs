@@ -8,8 +8,8 @@
 //!   a process says where it is ─► all of its world have ─► recorded by all agents ─► answered
 //! ```
 //!
-//! One request after the other: no two of them count on the same room. That all hosts have recorded where a process is
-//! comes before it goes on: whoever is told of it by anybody finds it.
+//! Requests are handled one after the other, so no two of them count on the same room. All hosts record where a process
+//! is before it goes on: so any process that is told of it finds it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};

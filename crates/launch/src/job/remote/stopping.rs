@@ -1,12 +1,12 @@
-//! Stopping: a standstill of several hosts that was found, and is told once the ranks of all of them are stopped.
+//! Stopping: a standstill of several hosts that was found, and is reported once the ranks of all hosts are stopped.
 //!
 //! ```text
 //!   Signal(SIGSTOP), AskClock ──▶ each agent ──▶ its ranks are stopped ──▶ Clock
 //!                                                  all have answered, are lost, or a time is over ──▶ the standstill is told
 //! ```
 //!
-//! Whoever is told ends the job, and hosts do not end at the same moment: a rank that still runs when the connections of another host
-//! break would complain of a loss that is none.
+//! The report ends the job, and hosts do not end at the same moment: a rank that still runs when the connections of
+//! another host break would report a loss that is none.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Barrier, and what moves data without changing them.
+//! Barrier, and collectives that move data without changing them.
 
 use super::{Root, Sides};
 use crate::buffer::Buffer;
@@ -10,7 +10,7 @@ use crate::coll::plan::{Cut, Plan};
 use crate::error::Result;
 use crate::schedule::{Schedule, Span};
 
-/// Nobody leaves before all of the other group have come: they tell the leader, who tells its group.
+/// No rank leaves before all of the remote group have entered: these tell their leader, who tells this group.
 ///
 /// # Errors
 /// None.

@@ -1,4 +1,4 @@
-//! Collectives on a board in which blocks go from rank to rank as they are.
+//! Collectives on a board that move blocks from rank to rank unchanged.
 
 use super::super::{Blocks, Members};
 use super::{all_arrive, await_all, slices};

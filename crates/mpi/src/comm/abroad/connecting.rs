@@ -1,4 +1,4 @@
-//! Connecting: how each member of two groups comes to the intercommunicator with the other one.
+//! Connecting: how each member of two groups gets the intercommunicator with the other one.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Meeting: what two groups of different jobs have agreed on, and the bridge that it holds open.
+//! Meeting: the agreement of two groups of different jobs, and the bridge that it holds open.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -29,7 +29,7 @@ impl Meetings {
         let _ = self.abroad.set(abroad);
     }
 
-    /// How they are met; `None` if they cannot be.
+    /// The means to connect to them; `None` if there are none.
     pub fn abroad(&self) -> Option<&Arc<dyn Abroad>> {
         self.abroad.get()
     }
@@ -48,7 +48,7 @@ impl Meetings {
         claimed.is_ok()
     }
 
-    /// Whether there is room for others in the fabric; nobody else changes it meanwhile.
+    /// Whether the fabric has room for processes of other jobs; it does not change while the guard is held.
     pub fn is_widened(&self) -> MutexGuard<'_, bool> {
         let is_widened = &self.is_widened;
         is_widened.lock().unwrap_or_else(PoisonError::into_inner)
@@ -77,7 +77,7 @@ impl Meetings {
             .find(|meeting| meeting.number == number)
     }
 
-    /// A communicator is freed: what is under way on it goes on.
+    /// A communicator is freed: operations under way on it go on.
     pub fn leave(&self, process: &Process, context: u32, bridge: Arc<Crossing>) {
         let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
         freed.push((context, bridge));
@@ -165,7 +165,7 @@ impl Meeting {
         self.bridge.upgrade()
     }
 
-    /// The number of a process in the meeting; the highest one of who takes no part.
+    /// The number of a process in the meeting; the highest number for a process that takes no part.
     pub fn number_of(&self, peer: Peer) -> u32 {
         let place = self.members.iter().position(|member| *member == peer);
         place.map_or(u32::MAX, |place| place as u32)
@@ -176,7 +176,7 @@ impl Meeting {
         self.members.get(number as usize).copied()
     }
 
-    /// How many take part.
+    /// Number of participants.
     pub fn size(&self) -> u32 {
         self.members.len() as u32
     }

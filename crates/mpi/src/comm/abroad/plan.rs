@@ -1,4 +1,4 @@
-//! Plan: what two roots find out before their groups are connected, of a record of each member.
+//! Plan: what two roots compute from a record of each member before their groups are connected.
 
 use super::super::agree::leader_bits;
 use super::{INNER, NUMBERS};
@@ -54,13 +54,14 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
 pub(super) struct Plan {
     pub number: u32,
     pub key: [u8; 32],
-    /// Of those who accept, then of those who connect.
+    /// Addresses of the accepting group, then of the connecting group.
     pub addresses: Vec<String>,
     pub accepting: u32,
 }
 
 impl Plan {
-    /// Of what the members of both sides have said. The error is the same at both roots, but for who is meant.
+    /// Made from the descriptions of the members of both sides. The error is the same at both roots, except for the
+    /// process it names.
     pub fn of(sides: [&[u8]; 2], key: [u8; 32]) -> std::result::Result<Self, String> {
         let mut plan = Self {
             number: 0,

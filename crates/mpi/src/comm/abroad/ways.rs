@@ -1,4 +1,4 @@
-//! Ways: what a process needs of the system to meet processes of other jobs, and what goes over it.
+//! Ways: the system's means to connect to processes of other jobs, and the messages over them.
 
 use std::ops::Range;
 
@@ -6,15 +6,15 @@ use weft_fabric::{Fabric, Peer};
 
 use crate::error::Result;
 
-/// What a process needs of the system to meet processes of other jobs.
+/// The system's means to connect to processes of other jobs.
 pub trait Abroad: Send + Sync {
     /// Whether other jobs can call at a port of this process.
     fn listens_at(&self, port: u32) -> bool;
-    /// Who has called at a port and was not taken yet. It [notifies](crate::process::Process::notify) when somebody has.
+    /// A caller at a port that was not taken yet. It [notifies](crate::process::Process::notify) when there is one.
     fn take_caller(&self, port: u32) -> Option<Box<dyn Line>>;
     /// The next one to be taken.
     fn give_back(&self, port: u32, line: Box<dyn Line>);
-    /// A key that nobody can guess.
+    /// A key that cannot be guessed.
     ///
     /// # Errors
     /// If the system has none.
@@ -51,12 +51,12 @@ pub trait Line: Send {
     fn is_between_hosts(&self) -> bool;
 }
 
-/// What the connections of two jobs have to be: what either job needs.
+/// Requirements for the connections of two jobs: the union of what either job needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
     /// Processes of several hosts take part.
     pub wide: bool,
-    /// What goes from host to host is encrypted.
+    /// Data between hosts are encrypted.
     pub sealed: bool,
 }
 
@@ -75,7 +75,7 @@ impl Terms {
 
 /// A process that listens for those of another job.
 pub trait Listening: Send {
-    /// Where: to be told to them.
+    /// Its address, to be sent to them.
     fn address(&self) -> String;
     /// Opens this process's end.
     ///
@@ -84,14 +84,14 @@ pub trait Listening: Send {
     fn join(self: Box<Self>, members: Joining) -> Result<(usize, Vec<Peer>)>;
 }
 
-/// Who takes part in a bridge.
+/// The participants of a bridge.
 #[derive(Debug)]
 pub struct Joining {
     /// This process's number among them.
     pub me: u32,
-    /// What they know and nobody else.
+    /// The secret that only they know.
     pub key: [u8; 32],
-    /// Where each of them listens.
+    /// The address at which each of them listens.
     pub addresses: Vec<String>,
     /// The numbers of the other side.
     pub others: Range<u32>,

@@ -1,10 +1,10 @@
-//! Balanced factors: a number of processes as a product of dimensions that are as close to each other as possible
-//! (MPI 5.0, section 8.5.2).
+//! Balanced factors: a number of processes as a product of dimensions that are as equal as possible (MPI 5.0, section
+//! 8.5.2).
 //!
-//! Of all ways to write a number as a product of so many factors, the one with the least difference between the
-//! largest and the smallest factor; of several such, the one with the smallest largest factor, then the smallest
-//! second, and so on. A search over divisors, the largest factor first, that leaves a branch as soon as the
-//! difference cannot become less than the best one so far.
+//! Of all ways to write a number as a product of this many factors, the one with the least difference between the largest
+//! and the smallest factor; of several such, the one with the smallest largest factor, then the smallest second, and so
+//! on. A search over divisors, the largest factor first, that leaves a branch as soon as the difference cannot become
+//! less than the best one so far.
 
 /// Divisors that a search looks at, at most. It ends far earlier for all numbers to 10^5 in up to five dimensions;
 /// beyond, the answer is the best so far.

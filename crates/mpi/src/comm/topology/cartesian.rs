@@ -55,14 +55,14 @@ impl Cartesian {
         &self.periods
     }
 
-    /// How many places it has.
+    /// Number of places.
     #[must_use]
     pub fn places(&self) -> u64 {
         let lengths = self.dims.iter().map(|dim| u64::from(*dim));
         lengths.fold(1, u64::saturating_mul)
     }
 
-    /// Where a rank is.
+    /// Coordinates of a rank.
     #[must_use]
     pub fn coordinates(&self, rank: u32) -> Vec<u32> {
         let mut rest = rank;
@@ -80,10 +80,10 @@ impl Cartesian {
         place
     }
 
-    /// Who is at a place; a ring is walked around as often as need be.
+    /// The rank at these coordinates; those of rings wrap around any number of times.
     ///
     /// # Errors
-    /// `Arg` for a place outside the grid.
+    /// `Arg` for coordinates outside the grid.
     pub fn rank(&self, place: &[i32]) -> Result<u32> {
         let mut rank = 0;
         for (dimension, (&at, &dim)) in place.iter().zip(&self.dims).enumerate() {
@@ -102,11 +102,11 @@ impl Cartesian {
         Ok(rank)
     }
 
-    /// Who is `distance` places away along a dimension: first whom one gets from, then whom one gives
-    /// to. `None` beyond the edge.
+    /// The ranks `distance` places away along a dimension: first the one to receive from, then the one to send to. `None`
+    /// beyond the edge.
     ///
     /// # Errors
-    /// `Dims` for a dimension that is none.
+    /// `Dims` for a dimension that does not exist.
     pub fn shift(
         &self,
         rank: u32,
@@ -179,7 +179,7 @@ impl Cartesian {
 }
 
 impl Comm {
-    /// `MPI_Cart_create`: a grid of the first ranks; `None` for those who are left over.
+    /// `MPI_Cart_create`: a grid of the first ranks; `None` for the remaining ranks.
     ///
     /// # Errors
     /// `Topology` if the grid has more places than there are ranks, `Comm` for an intercommunicator.

@@ -1,4 +1,4 @@
-//! Graphs of which each rank knows its own edges (MPI 5.0, section 8.5.4).
+//! Distributed graphs, in which each rank knows its own edges (MPI 5.0, section 8.5.4).
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use crate::error::{Error, ErrorClass, Result};
 /// The edges of one rank. Weights are kept as they were given; without weights, all are 1.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Distributed {
-    /// Edges that end here: from whom, and their weights.
+    /// Edges that end here: their sources, and their weights.
     pub sources: Vec<(u32, i32)>,
-    /// Edges that begin here: to whom, and their weights.
+    /// Edges that begin here: their destinations, and their weights.
     pub destinations: Vec<(u32, i32)>,
     /// Whether weights were given.
     pub weighted: bool,
@@ -68,7 +68,7 @@ impl Comm {
         self.with_edges(NAME, edges)
     }
 
-    /// `MPI_Dist_graph_create`: each rank names any edges; they are told to both of their ends.
+    /// `MPI_Dist_graph_create`: each rank gives any edges; both ends of each edge are told of it.
     ///
     /// # Errors
     /// As for [`Self::adjacent`].

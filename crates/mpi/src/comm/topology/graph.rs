@@ -75,7 +75,7 @@ impl Graph {
 }
 
 impl Comm {
-    /// `MPI_Graph_create`: a graph of the first ranks; `None` for those who are left over.
+    /// `MPI_Graph_create`: a graph of the first ranks; `None` for the remaining ranks.
     ///
     /// # Errors
     /// `Topology` if the graph has more nodes than there are ranks, `Comm` for an intercommunicator.

@@ -1,12 +1,13 @@
-//! Moves: the ways to move one piece, of which one is chosen for a whole loop by the size of its pieces.
+//! Moves: methods to move one piece, of which one is chosen for a whole loop by the size of its pieces.
 //!
-//! A piece is moved as words: of 16 bytes as far as they go, from the front, and then one word that ends with the piece and is no longer
-//! than it must be; it may overlap the one before. A piece of fewer than 16 bytes begins with the largest word that fits.
-//! Words that are longer than the rest of a piece would do, too, but stores that cross lines of the cache cost twice, and small pieces are moved
-//! at one store for each cycle. From the front: processors combine stores to a line that follow each other upward.
+//! A piece is moved as words: as many of 16 bytes as fit, from the front, and then one word that ends with the piece and
+//! is no longer than necessary; it may overlap the one before. A piece of fewer than 16 bytes begins with the largest
+//! word that fits. Words that are longer than the rest of a piece would work, too, but stores that cross cache lines cost
+//! twice, and small pieces are moved at one store for each cycle. Moves go from the front because processors combine
+//! consecutive stores to a line in ascending order.
 //!
-//! A loop over pieces of up to 64 bytes knows their [size](Exact), as one that a program would write. What is longer, and what
-//! is moved beside other pieces, knows but the [last word](Words): there would be too many loops.
+//! A loop over pieces of up to 64 bytes knows their [size](Exact), like a hand-written one. For longer pieces, and pieces
+//! that are moved beside others, it knows only the [last word](Words): there would be too many loops.
 
 /// Longest piece that is moved without a call.
 pub(super) const LONGEST: usize = 128;

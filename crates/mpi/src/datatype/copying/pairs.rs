@@ -1,8 +1,8 @@
-//! Two pieces of each element, moved in one loop.
+//! Pairs: two pieces of each element, moved in one loop.
 //!
-//! Taken piece by piece, all lines of the elements come into the cache for the first piece, which does little beside waiting for
-//! them, and the second one's loads and stores come after that. In one loop both happen at once, as in one that a program
-//! would write. Each piece is moved in the way of its size: there is a loop for each two ways.
+//! Taken piece by piece, all lines of the elements come into the cache for the first piece, which does little but wait
+//! for them, and the second one's loads and stores come after that. In one loop both happen at once, as in a hand-written
+//! one. Each piece is moved by the method for its size: there is a loop for each pair of methods.
 
 use super::loops::{Ends, Strides};
 use super::moves::{LONGEST, Move, Pieces, move_beside};

@@ -1,4 +1,4 @@
-//! Board of one communicator as one rank has it: what it does there, what it waits for, and why that may not come.
+//! Board of one communicator for one rank: its operation there, what it waits for, and why that may not come.
 
 use weft_fabric::board::{Board, Note};
 use weft_fabric::{Peer, SharedKey};

@@ -1,4 +1,4 @@
-//! History of a member on a board, and the length of its data, as they stand in a note.
+//! History of a member on a board, and the length of its data, as a note contains them.
 
 use super::super::collective_note::CollectiveNote;
 

@@ -1,4 +1,4 @@
-//! Meetings: barriers of two whose other member waits already, which end at once.
+//! Meetings: barriers of two that end at once, because the other member waits already.
 
 use weft_fabric::Peer;
 

@@ -1,4 +1,4 @@
-//! Memory of boards: how they are made, and when it is given back.
+//! Memory of boards: how it is allocated, and when it is released.
 
 use weft_fabric::board::Board;
 use weft_fabric::{Peer, SharedKey, SharedMemory};

@@ -1,4 +1,4 @@
-//! Answers of the engines of a rank to one inquiry, and what the rank says when all are there.
+//! Answers of the engines of a rank to one inquiry, and the answer of the rank when all are complete.
 
 use std::mem::replace;
 

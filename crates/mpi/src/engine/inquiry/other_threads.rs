@@ -1,9 +1,9 @@
 //! Other threads: those of this process that neither wait in MPI nor only make progress.
 //!
-//! Where any thread may call, those that do not wait in MPI count as well. One that is [idle](IdleThreads) can be woken by threads of
-//! this process alone. How often each was switched out is part of the activity: if that is the same in two answers, none of them has
-//! run in between, so there was a moment at which all of them slept, and nobody was left to wake one. A rank with a thread of which that is not known is
-//! never said to stand still.
+//! If any thread may call, threads that do not wait in MPI count as well. An [idle](IdleThreads) thread can be woken only
+//! by threads of this process. How often each was switched out is part of the activity: if that is the same in two
+//! answers, none of them has run in between, so there was a moment at which all of them slept, and no thread was left to
+//! wake one. A rank with a thread for which this is unknown is never reported to stand still.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Direct access: an operation on memory that this rank can reach, its own or memory that it shares, without a message.
+//! Direct access: an operation on memory that this rank can access, its own or shared memory, without a message.
 
 use std::sync::Arc;
 

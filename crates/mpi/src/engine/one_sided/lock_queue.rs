@@ -1,11 +1,11 @@
-//! Lock queue: who holds the lock of this rank's memory in a window, and who waits for it, first come first served
-//! (MPI 5.0, section 12.5.3); but who has other locks, of whatever window, goes past those who wait to be alone.
+//! Lock queue: the holder of the lock of this rank's memory in a window, and those that wait for it, first come first
+//! served (MPI 5.0, section 12.5.3), except that a rank that has other locks, of any window, goes past waiting writers.
 //!
-//! The rule is that of a [ticket lock](weft_atomic::ticket_lock) by times alone, which says why nobody waits for ever: who has other locks goes
-//! past a writer that is first in line and waits since a later time than the reader's own, and takes the time of that writer for its
-//! own when it has given the lock back. There is no clock that all members see; a request brings the time of its rank, which the clock
-//! of the lock is never behind. So whoever has come in before a writer was first has an earlier time than it, which is all that the
-//! argument needs of a clock.
+//! The rule is that of a [ticket lock](weft_atomic::ticket_lock) by times alone, which says why no rank waits for ever: a
+//! rank that has other locks goes past a writer that is first in line and has waited since a later time than the rank's
+//! own, and takes the time of that writer as its own when it has released the lock. There is no clock that all members
+//! see; a request brings the time of its rank, and the clock of the lock is never behind that. So a rank that has come in
+//! before a writer was first has an earlier time than the writer, and the argument needs no more of a clock.
 
 use std::collections::VecDeque;
 

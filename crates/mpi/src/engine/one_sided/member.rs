@@ -1,4 +1,4 @@
-//! Member of a window: what is under way to it, and what it has said.
+//! Member of a window: operations under way to it, and its messages about epochs and locks.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,4 @@
-//! Memory of windows: what the engine asks of the fabric for them.
+//! Memory of windows: the engine's requests to the fabric for it.
 
 use weft_fabric::{Peer, Region, Rights, SharedBlock, SharedKey, Token, Uses};
 use weft_sys::SharedMemory;

@@ -1,13 +1,13 @@
-//! Messages of one-sided communication: what travels in the head, and in front of the data.
+//! Messages of one-sided communication: the contents of the head, and of the front of the data.
 //!
 //! ```text
 //!  byte 0     1      2           3       4..8      8..16   16..24   24..32
 //!       0x20  verb   operation   basic   context   name    base     at
 //! ```
 //!
-//! `name` is the sender's name of the operation, repeated by the answer; `base` is a displacement in bytes (in a dynamic window,
-//! an address); `at` is the place within the operation's data, or a number. The data begin with the blocks that they belong to, if
-//! the verb has any: how many, then each as four numbers.
+//! `name` is the sender's name of the operation, repeated by the answer; `base` is a displacement in bytes (in a dynamic
+//! window, an address); `at` is the position within the operation's data, or a number. The data begin with the blocks
+//! that they belong to, if the verb has any: their number, then each as four numbers.
 
 use std::ops::Range;
 

@@ -5,7 +5,7 @@
 //!   queued ──all messages have left──► ended                                        without
 //! ```
 //!
-//! It goes in pieces, each a message that says where in the target's memory its bytes lie.
+//! It goes in pieces; each is a message that says where in the target's memory its bytes lie.
 
 use std::sync::Arc;
 

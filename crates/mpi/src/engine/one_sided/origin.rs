@@ -1,4 +1,4 @@
-//! The origin's side: operations are begun and go on when there is room; what polling left to do is done.
+//! The origin's side: operations begin, and continue when there is room; work that polling left is done.
 
 use weft_fabric::{Peer, Posted};
 

@@ -1,4 +1,4 @@
-//! The target's side: what arrives is carried out at once, while the fabric is polled; answers go out after that.
+//! The target's side: arrivals are carried out at once, while the fabric is polled; answers go out after that.
 
 use weft_atomic::ticket_lock::{Past, Time};
 use weft_fabric::{Peer, SharedBytes};

@@ -1,4 +1,4 @@
-//! Receiver's side of a partitioned message: what is known of the sender, and which pieces are there.
+//! Receiver's side of a partitioned message: what is known about the sender, and which pieces have arrived.
 //!
 //! ```text
 //!   Expected ──the sender's announcement──► Known      once, in the order of initialisation

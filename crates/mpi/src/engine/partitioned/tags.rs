@@ -1,6 +1,6 @@
 //! Tags of pieces: each partitioned send of a rank has a range of them, which no other one has at the same time.
 //!
-//! Ranges are given out in order, and only after all of them again: a range that is free has been for long.
+//! Ranges are assigned in order, and reused only after all others: so a free range has been free for long.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Agreements: all members that live come to the same decision, whoever dies meanwhile.
+//! Agreements: all living members come to the same decision, whichever members die meanwhile.
 //!
 //! ```text
 //!   member        coordinator: the first member that is not lost
@@ -8,17 +8,18 @@
 //!     ◄─Decide───     is decided
 //! ```
 //!
-//! If the coordinator is lost, each member tells its state to the next one, with what it has accepted. Who has decided tells
-//! all others, as soon as it knows of any loss: it may leave the job then before it hears of the next one. The new coordinator takes what is decided, else what was accepted on the highest ballot, else decides anew.
+//! If the coordinator is lost, each member sends its state to the next one, with what it has accepted. A member that has
+//! decided tells all others, as soon as it knows of any loss: it may leave the job before it learns of the next one. The
+//! new coordinator takes a decision if there is one, else what was accepted on the highest ballot, else it decides anew.
 //!
-//! *Why all decide alike.* A coordinator decides when all that live have accepted its proposal. So each coordinator after
-//! it hears of this proposal from all that live, and can only propose the same. A member that has learned that a
-//! coordinator is lost tells its state afterwards: whatever it had accepted before is in it. That a lost peer lives and is
-//! heard of again does not happen: fabrics end the connection to who is lost, both ways.
+//! *Why all decide alike.* A coordinator decides when all living members have accepted its proposal. So each later
+//! coordinator learns of this proposal from all living members, and can only propose the same. A member that has learned
+//! that a coordinator is lost sends its state afterwards: anything it had accepted before is in it. It does not happen
+//! that a lost peer lives and is heard again: fabrics end the connection to a lost peer, both ways.
 //!
-//! *Why all come to an end.* Whoever is waited for sends, or is lost, which the fabric tells those who have sent to it; the
-//! coordinator calls those on other hosts that it has not heard of. Who has decided answers until a later agreement of the
-//! communicator is decided: to that one all have come that had not decided the former.
+//! *Why all come to an end.* A member that is waited for sends, or is lost, which the fabric tells those that have sent
+//! to it; the coordinator calls members on other hosts that it has not heard from. A member that has decided answers
+//! until a later agreement of the communicator is decided: all that had not decided the former have come to that one.
 //!
 //! The agreements of a communicator are carried out one after the other, in the order of their numbers.
 

@@ -1,4 +1,4 @@
-//! Decision of an agreement: what members bring, what is decided, and who is told.
+//! Decision of an agreement: the members' contributions, the decision, and the receivers of it.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Messages of recovery: the head and the data, and what is taken of what a peer sends.
+//! Messages of recovery: head and data, and the checks of what a peer sends.
 //!
 //! ```text
 //!  byte 0     1      2..4   4..8      8..12    12..16   16..32
@@ -6,8 +6,8 @@
 //!                           incarnation
 //! ```
 //!
-//! The data are words of 32 bits. A set of processes is how many ranges it has, then each as first and length: those
-//! that fail together, as of one host, have numbers one behind the other.
+//! The data are words of 32 bits. A set of processes is its number of ranges, then each as first and length: processes
+//! that fail together, such as those of one host, have consecutive numbers.
 
 use weft_fabric::{Head, Peer};
 

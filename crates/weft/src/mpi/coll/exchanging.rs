@@ -1,4 +1,4 @@
-//! Collectives in which each rank has something for each.
+//! Collectives in which each rank sends a block to each rank.
 
 use weft_mpi::Result;
 use weft_mpi::coll::{self, Collective};
@@ -8,8 +8,8 @@ use super::super::memory::{Arriving, Memory, View};
 use super::super::{Blocks, Buffer, BufferMut, Element};
 
 impl Communicator {
-    /// From each rank a block to each (`MPI_Alltoall`): block `i` goes to rank `i`, and what came from rank `i` is block `i`
-    /// of the result.
+    /// Sends a block to each rank, and receives one from each (`MPI_Alltoall`): block `i` goes to rank `i`, and block `i`
+    /// of the result comes from rank `i`.
     ///
     /// ```
     /// use weft::mpi;
@@ -23,8 +23,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Count` if the elements are not the same block for each rank, `Truncate` if lengths differ, `Type` if what came is no
-    /// value of the type.
+    /// `Count` if the elements cannot be divided into equal blocks for all ranks, `Truncate` if lengths differ, `Type` if
+    /// a received element is no valid value of the type.
     pub fn alltoall<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<Vec<B::Element>> {
         let send = View::reading(buffer.elements());
         self.share("MPI_Alltoall", send.len())?;
@@ -36,7 +36,7 @@ impl Communicator {
         all.into_vec(send.len())
     }
 
-    /// As [`alltoall`](Self::alltoall), into a buffer.
+    /// Like [`alltoall`](Self::alltoall), into a buffer.
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall); `Count` if the buffers differ in length.
@@ -57,7 +57,7 @@ impl Communicator {
         arriving.finish(send.len()).map(drop)
     }
 
-    /// As [`alltoall_into`](Self::alltoall_into), where what comes takes the place of what goes (`MPI_IN_PLACE`).
+    /// Like [`alltoall_into`](Self::alltoall_into), but received blocks replace the sent ones (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
@@ -73,7 +73,8 @@ impl Communicator {
         arriving.finish(count).map(drop)
     }
 
-    /// As [`alltoall`](Self::alltoall), with blocks of different lengths (`MPI_Alltoallv`, which is told the counts first).
+    /// Like [`alltoall`](Self::alltoall), with blocks of different lengths (`MPI_Alltoallv`, after an exchange of the
+    /// counts).
     ///
     /// ```
     /// use weft::mpi::{self, Blocks};

@@ -8,7 +8,8 @@ use super::super::memory::{Arriving, Memory, View};
 use super::super::{Blocks, Buffer, BufferMut};
 
 impl Communicator {
-    /// All ranks' elements to the root, in the order of the ranks (`MPI_Gather`); all give as many. `None` for the others.
+    /// Gathers all ranks' elements at the root, in the order of the ranks (`MPI_Gather`); all give the same number.
+    /// `None` at the other ranks.
     ///
     /// ```
     /// use weft::mpi;
@@ -23,7 +24,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if a received element is no valid value of
+    /// the type.
     pub fn gather<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -41,10 +43,10 @@ impl Communicator {
         all.map(|all| all.into_vec(total)).transpose()
     }
 
-    /// As [`gather`](Self::gather), into a buffer that the root gives.
+    /// Like [`gather`](Self::gather), into a buffer of the root.
     ///
     /// # Errors
-    /// As for [`gather`](Self::gather); `Count` if the root's buffer is not as long as all elements.
+    /// As for [`gather`](Self::gather); `Count` if the root's buffer does not have the length of all elements together.
     pub fn gather_into<B, C>(&self, buffer: &B, into: Option<&mut C>, root: usize) -> Result<()>
     where
         B: Buffer + ?Sized,
@@ -71,7 +73,8 @@ impl Communicator {
         })
     }
 
-    /// As [`gather`](Self::gather), of as many elements as each rank has (`MPI_Gatherv`, which is told the counts first).
+    /// Like [`gather`](Self::gather), with any number of elements at each rank (`MPI_Gatherv`, after an exchange of the
+    /// counts).
     ///
     /// ```
     /// use weft::mpi;
@@ -117,7 +120,7 @@ impl Communicator {
         )))
     }
 
-    /// All ranks' elements to all, in the order of the ranks (`MPI_Allgather`); all give as many.
+    /// Gathers all ranks' elements at all ranks, in the order of the ranks (`MPI_Allgather`); all give the same number.
     ///
     /// ```
     /// use weft::mpi;
@@ -129,7 +132,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    /// `Truncate` if lengths differ, `Type` if a received element is no valid value of the type.
     pub fn allgather<B: Buffer + ?Sized>(&self, buffer: &B) -> Result<Vec<B::Element>> {
         let send = View::reading(buffer.elements());
         let total = send.len() * self.size();
@@ -142,10 +145,10 @@ impl Communicator {
         all.into_vec(total)
     }
 
-    /// As [`allgather`](Self::allgather), into a buffer.
+    /// Like [`allgather`](Self::allgather), into a buffer.
     ///
     /// # Errors
-    /// As for [`allgather`](Self::allgather); `Count` if the buffer is not as long as all elements.
+    /// As for [`allgather`](Self::allgather); `Count` if the buffer does not have the length of all elements together.
     pub fn allgather_into<B, C>(&self, buffer: &B, into: &mut C) -> Result<()>
     where
         B: Buffer + ?Sized,
@@ -163,11 +166,11 @@ impl Communicator {
         arriving.finish(total).map(drop)
     }
 
-    /// As [`allgather_into`](Self::allgather_into); what this rank gives is in its own block of the buffer
+    /// Like [`allgather_into`](Self::allgather_into), with this rank's elements in its own block of the buffer
     /// (`MPI_IN_PLACE`).
     ///
     /// # Errors
-    /// As for [`allgather`](Self::allgather); `Count` if the buffer is not the same block for each rank.
+    /// As for [`allgather`](Self::allgather); `Count` if the buffer cannot be divided into equal blocks for all ranks.
     pub fn allgather_in_place<B: BufferMut + ?Sized>(&self, buffer: &mut B) -> Result<()> {
         let arriving = Arriving::into(buffer.elements_mut())?;
         let total = arriving.view().len();
@@ -180,8 +183,8 @@ impl Communicator {
         arriving.finish(total).map(drop)
     }
 
-    /// As [`allgather`](Self::allgather), of as many elements as each rank has (`MPI_Allgatherv`, which is told the counts
-    /// first).
+    /// Like [`allgather`](Self::allgather), with any number of elements at each rank (`MPI_Allgatherv`, after an exchange
+    /// of the counts).
     ///
     /// ```
     /// use weft::mpi;

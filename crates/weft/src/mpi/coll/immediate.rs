@@ -1,7 +1,7 @@
-//! Non-blocking collectives, whose buffers are given away until the end (MPI 5.0, section 6.12).
+//! Non-blocking collectives, which own their buffers until the end (MPI 5.0, section 6.12).
 //!
-//! All ranks begin them in the same order, among themselves and among the blocking ones. What is begun goes on, even if its
-//! request is dropped.
+//! All ranks must begin them in the same order, relative to each other and to blocking collectives. A collective goes on
+//! even if its request is dropped.
 
 use weft_mpi::Result;
 use weft_mpi::coll;
@@ -22,7 +22,7 @@ impl Communicator {
         Ok(Request::owning(self.handle(), id, false, |_| Ok(())))
     }
 
-    /// Begins a broadcast of a vector, which is as long at all ranks (`MPI_Ibcast`).
+    /// Begins a broadcast of a vector, which has the same length at all ranks (`MPI_Ibcast`).
     ///
     /// ```
     /// use weft::mpi;
@@ -74,7 +74,7 @@ impl Communicator {
         })
     }
 
-    /// Begins a gather (`MPI_Igather`); its outcome is that of [`gather`](Self::gather).
+    /// Begins a gather (`MPI_Igather`), with the result of [`gather`](Self::gather).
     ///
     /// # Errors
     /// As for [`gather`](Self::gather).
@@ -99,7 +99,7 @@ impl Communicator {
         }))
     }
 
-    /// Begins an allgather (`MPI_Iallgather`); its outcome is that of [`allgather`](Self::allgather).
+    /// Begins an allgather (`MPI_Iallgather`), with the result of [`allgather`](Self::allgather).
     ///
     /// # Errors
     /// As for [`allgather`](Self::allgather).
@@ -114,7 +114,7 @@ impl Communicator {
         Ok(self.giving_one(id, all, send))
     }
 
-    /// Begins a scatter of blocks of `count` elements (`MPI_Iscatter`); the root gives all of them.
+    /// Begins a scatter of blocks of `count` elements (`MPI_Iscatter`); the root gives all blocks.
     ///
     /// ```
     /// use weft::mpi;
@@ -153,7 +153,7 @@ impl Communicator {
         }))
     }
 
-    /// Begins an exchange of blocks (`MPI_Ialltoall`); its outcome is that of [`alltoall`](Self::alltoall).
+    /// Begins an exchange of blocks (`MPI_Ialltoall`), with the result of [`alltoall`](Self::alltoall).
     ///
     /// # Errors
     /// As for [`alltoall`](Self::alltoall).
@@ -169,7 +169,7 @@ impl Communicator {
         Ok(self.giving_one(id, all, send))
     }
 
-    /// Begins a reduction to the root (`MPI_Ireduce`); its outcome is that of [`reduce`](Self::reduce).
+    /// Begins a reduction to the root (`MPI_Ireduce`), with the result of [`reduce`](Self::reduce).
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce).

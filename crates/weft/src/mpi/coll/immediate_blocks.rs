@@ -1,7 +1,7 @@
 //! Non-blocking collectives with blocks of different lengths, and those that scatter what they reduce (MPI 5.0, section 6.12).
 //!
-//! The blocking calls tell each other first how long the blocks are; these would have to wait for that, so they are given the
-//! counts. A count that is not what the other side sends is `Truncate` there.
+//! The blocking calls first tell each other the lengths of the blocks. These would have to wait for that, so the caller
+//! gives the counts. If a count differs from what the other side sends, the receiver gets `Truncate`.
 
 use weft_mpi::Result;
 use weft_mpi::coll;
@@ -20,8 +20,8 @@ fn total(counts: &[usize]) -> usize {
 }
 
 impl Communicator {
-    /// Begins a gather of blocks of different lengths (`MPI_Igatherv`). The root says how long they are; the counts of the
-    /// others are not looked at.
+    /// Begins a gather of blocks of different lengths (`MPI_Igatherv`). The root gives the lengths; the counts of the
+    /// other ranks are ignored.
     ///
     /// ```
     /// use weft::mpi;
@@ -65,7 +65,7 @@ impl Communicator {
         }))
     }
 
-    /// Begins to gather blocks of different lengths at all ranks (`MPI_Iallgatherv`), which know all lengths.
+    /// Begins to gather blocks of different lengths at all ranks (`MPI_Iallgatherv`); all ranks give all lengths.
     ///
     /// ```
     /// use weft::mpi;
@@ -190,7 +190,7 @@ impl Communicator {
         Ok(self.giving_blocks(id, all, counts.to_vec(), send))
     }
 
-    /// Begins a reduction whose result is shared out evenly (`MPI_Ireduce_scatter_block`).
+    /// Begins a reduction whose result is divided evenly among the ranks (`MPI_Ireduce_scatter_block`).
     ///
     /// # Errors
     /// As for [`reduce_scatter_block`](Self::reduce_scatter_block).
@@ -212,7 +212,7 @@ impl Communicator {
         Ok(self.giving_one(id, part, send))
     }
 
-    /// Begins a reduction of whose result rank `i` gets `counts[i]` elements (`MPI_Ireduce_scatter`).
+    /// Begins a reduction; rank `i` gets `counts[i]` elements of the result (`MPI_Ireduce_scatter`).
     ///
     /// ```
     /// use weft::mpi::{self, op};

@@ -1,4 +1,4 @@
-//! Collectives that combine elements by an [operation](Op): reduce, scan and their kin.
+//! Collectives that combine elements by an [operation](Op): reduce, scan and the like.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(in crate::mpi) fn reduction<T: Element>(count: usize, op: &Op<T>) -> Reducti
 }
 
 impl Communicator {
-    /// All ranks' elements, combined, to the root (`MPI_Reduce`); all give as many. `None` for the others.
+    /// Combines all ranks' elements at the root (`MPI_Reduce`); all give the same number. `None` at the other ranks.
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -32,8 +32,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if what came is no value of the type, `Other`
-    /// if the operation panicked.
+    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if a received element is no valid value of
+    /// the type, `Other` if the operation panicked.
     pub fn reduce<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -54,7 +54,7 @@ impl Communicator {
         Ok(result.transpose()?.map(B::owned))
     }
 
-    /// As [`reduce`](Self::reduce), into a buffer that the root gives.
+    /// Like [`reduce`](Self::reduce), into a buffer of the root.
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce); `Count` if the root's buffers differ in length.
@@ -87,7 +87,7 @@ impl Communicator {
         arriving.map_or(Ok(()), |arriving| arriving.finish(send.len()).map(drop))
     }
 
-    /// All ranks' elements, combined, to all (`MPI_Allreduce`); all give as many.
+    /// Combines all ranks' elements at all ranks (`MPI_Allreduce`); all give the same number.
     ///
     /// ```
     /// use weft::mpi::{self, Op, op};
@@ -121,7 +121,7 @@ impl Communicator {
         Ok(B::owned(result.into_vec(send.len())?))
     }
 
-    /// As [`allreduce`](Self::allreduce), into a buffer.
+    /// Like [`allreduce`](Self::allreduce), into a buffer.
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce); `Count` if the buffers differ in length.
@@ -142,7 +142,7 @@ impl Communicator {
         arriving.finish(send.len()).map(drop)
     }
 
-    /// As [`allreduce`](Self::allreduce), where the result takes the place of what is given (`MPI_IN_PLACE`).
+    /// Like [`allreduce`](Self::allreduce), but the result replaces the argument (`MPI_IN_PLACE`).
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -171,7 +171,7 @@ impl Communicator {
         arriving.finish(count).map(drop)
     }
 
-    /// All ranks' elements, combined, of which each rank gets as many as all others (`MPI_Reduce_scatter_block`).
+    /// Combines all ranks' elements, and divides the result evenly among the ranks (`MPI_Reduce_scatter_block`).
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -184,7 +184,7 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// As for [`reduce`](Self::reduce); `Count` if the elements are not as many for each rank.
+    /// As for [`reduce`](Self::reduce); `Count` if the elements cannot be divided evenly among the ranks.
     pub fn reduce_scatter_block<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -203,7 +203,8 @@ impl Communicator {
         part.into_vec(count)
     }
 
-    /// All ranks' elements, combined, of which rank `i` gets `counts[i]` (`MPI_Reduce_scatter`). All name the same counts.
+    /// Combines all ranks' elements; rank `i` gets `counts[i]` elements of the result (`MPI_Reduce_scatter`). All ranks
+    /// give the same counts.
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -216,7 +217,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// As for [`reduce`](Self::reduce); `Count` unless there is a count for each rank, and they are all elements.
+    /// As for [`reduce`](Self::reduce); `Count` unless there is a count for each rank, and their sum is the number of
+    /// elements.
     pub fn reduce_scatter<B: Buffer + ?Sized>(
         &self,
         buffer: &B,
@@ -239,7 +241,7 @@ impl Communicator {
         part.into_vec(count)
     }
 
-    /// The elements of this rank and those before it, combined (`MPI_Scan`).
+    /// Combines the elements of this rank and the ranks before it (`MPI_Scan`).
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -264,7 +266,7 @@ impl Communicator {
         Ok(B::owned(result.into_vec(send.len())?))
     }
 
-    /// As [`scan`](Self::scan), where the result takes the place of what is given (`MPI_IN_PLACE`).
+    /// Like [`scan`](Self::scan), but the result replaces the argument (`MPI_IN_PLACE`).
     ///
     /// # Errors
     /// As for [`reduce`](Self::reduce).
@@ -285,7 +287,7 @@ impl Communicator {
         arriving.finish(count).map(drop)
     }
 
-    /// The elements of the ranks before this one, combined (`MPI_Exscan`); `None` at rank 0, which has none before it.
+    /// Combines the elements of the ranks before this one (`MPI_Exscan`); `None` at rank 0, which has none before it.
     ///
     /// ```
     /// use weft::mpi::{self, op};

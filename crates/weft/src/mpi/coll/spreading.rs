@@ -1,4 +1,4 @@
-//! Collectives that bring something from one rank to all, and the barrier.
+//! Collectives that send from one rank to all, and the barrier.
 
 use weft_mpi::coll::{self, Collective};
 use weft_mpi::{Error, ErrorClass, Result};
@@ -32,7 +32,7 @@ fn bad_root_buffer(name: &str, root: usize, size: usize) -> Error {
 }
 
 impl Communicator {
-    /// Waits until all ranks have come here (`MPI_Barrier`).
+    /// Waits until all ranks have called it (`MPI_Barrier`).
     ///
     /// # Errors
     /// `ProcFailed` if a rank is lost.
@@ -40,7 +40,7 @@ impl Communicator {
         self.run(Collective::Barrier)
     }
 
-    /// The root's elements to all (`MPI_Bcast`); all give a buffer of the same length.
+    /// Sends the root's elements to all ranks (`MPI_Bcast`); all give a buffer of the same length.
     ///
     /// ```
     /// use weft::mpi;
@@ -54,7 +54,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if what came is no value of the type.
+    /// `Root` for a root that is no rank, `Truncate` if lengths differ, `Type` if a received element is no valid value of
+    /// the type.
     pub fn broadcast<B: BufferMut + ?Sized>(&self, buffer: &mut B, root: usize) -> Result<()> {
         let arriving = Arriving::into(buffer.elements_mut())?;
         let count = arriving.view().len();
@@ -65,7 +66,7 @@ impl Communicator {
         arriving.finish(count).map(drop)
     }
 
-    /// As [`broadcast`](Self::broadcast), of as many elements as the root has.
+    /// Like [`broadcast`](Self::broadcast), of as many elements as the root has.
     ///
     /// ```
     /// use weft::mpi;
@@ -99,8 +100,8 @@ impl Communicator {
         Ok(())
     }
 
-    /// To each rank its block of the root's elements (`MPI_Scatter`), which is as long for all. The others need not know
-    /// how long.
+    /// Sends to each rank its block of the root's elements (`MPI_Scatter`); all blocks have the same length, which the
+    /// other ranks need not know.
     ///
     /// ```
     /// use weft::mpi;
@@ -114,8 +115,8 @@ impl Communicator {
     /// ```
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Type` if what came is no value of the type. At all ranks: `Buffer` if the root
-    /// gives no elements, `Count` if they are not the same block for each.
+    /// `Root` for a root that is no rank, `Type` if a received element is no valid value of the type. At all ranks:
+    /// `Buffer` if the root gives no elements, `Count` if they cannot be divided into equal blocks.
     pub fn scatter<T: Element>(&self, all: Option<&[T]>, root: usize) -> Result<Vec<T>> {
         const NAME: &str = "MPI_Scatter";
         let size = self.size();
@@ -141,11 +142,11 @@ impl Communicator {
         part.into_vec(count as usize)
     }
 
-    /// As [`scatter`](Self::scatter), into a buffer; all know how long the blocks are.
+    /// Like [`scatter`](Self::scatter), into a buffer; all ranks know the length of the blocks.
     ///
     /// # Errors
-    /// `Root` for a root that is no rank, `Buffer` if the root gives no elements, `Count` if they are not a block as long as
-    /// the buffer for each rank, `Type` if what came is no value of the type.
+    /// `Root` for a root that is no rank, `Buffer` if the root gives no elements, `Count` if these are not one block of
+    /// the buffer's length for each rank, `Type` if a received element is no valid value of the type.
     pub fn scatter_into<T, B>(&self, all: Option<&[T]>, into: &mut B, root: usize) -> Result<()>
     where
         T: Element,
@@ -166,7 +167,8 @@ impl Communicator {
         arriving.finish(count).map(drop)
     }
 
-    /// As [`scatter`](Self::scatter), with blocks of different lengths (`MPI_Scatterv`, which is told the counts first).
+    /// Like [`scatter`](Self::scatter), with blocks of different lengths (`MPI_Scatterv`, after an exchange of the
+    /// counts).
     ///
     /// ```
     /// use weft::mpi::{self, Blocks};

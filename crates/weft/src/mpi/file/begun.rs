@@ -1,7 +1,7 @@
-//! Accesses that are begun and end with a request, which owns the elements meanwhile (MPI 5.0, sections 14.4.2 to 14.4.4).
+//! Non-blocking accesses: each is a request, which owns the elements meanwhile (MPI 5.0, sections 14.4.2 to 14.4.4).
 //!
-//! Collective ones are made in the order in which they are begun, among themselves and among the blocking ones. What is begun
-//! goes on, even if its request is dropped; [`File::close`] waits for it, and tells what it has failed with.
+//! Collective ones are made in the order in which they are begun, relative to each other and to blocking ones. An access
+//! goes on even if its request is dropped; [`File::close`] waits for it, and returns its error.
 
 use weft_mpi::io::{Access, Direction, Place};
 use weft_mpi::{RequestId, Result};
@@ -58,7 +58,7 @@ impl File {
         Ok(Request::owning(&self.handle, id, false, finish))
     }
 
-    /// Begins to read at a place (`MPI_File_iread_at`).
+    /// Begins to read at an offset (`MPI_File_iread_at`).
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at).
@@ -70,7 +70,7 @@ impl File {
         self.begin_read(at(place), false, count)
     }
 
-    /// Begins to write at a place, and gives the vector back at the end (`MPI_File_iwrite_at`).
+    /// Begins to write at an offset, and gives the vector back at the end (`MPI_File_iwrite_at`).
     ///
     /// ```
     /// use weft::mpi::{self, File};
@@ -97,7 +97,7 @@ impl File {
         self.begin_write(at(place), false, elements)
     }
 
-    /// Begins to read at a place, all ranks together (`MPI_File_iread_at_all`).
+    /// Begins to read at an offset, all ranks together (`MPI_File_iread_at_all`).
     ///
     /// # Errors
     /// As for [`read_at_all`](Self::read_at_all), of any rank.
@@ -109,7 +109,7 @@ impl File {
         self.begin_read(at(place), true, count)
     }
 
-    /// Begins to write at a place, all ranks together, and gives the vector back at the end (`MPI_File_iwrite_at_all`).
+    /// Begins to write at an offset, all ranks together, and gives the vector back at the end (`MPI_File_iwrite_at_all`).
     ///
     /// ```
     /// use weft::mpi::{self, File};
@@ -139,7 +139,7 @@ impl File {
         self.begin_write(at(place), true, elements)
     }
 
-    /// Begins to read at this rank's pointer, which moves on at once (`MPI_File_iread`).
+    /// Begins to read at this rank's pointer, which advances at once (`MPI_File_iread`).
     ///
     /// # Errors
     /// As for [`read`](Self::read).
@@ -147,7 +147,8 @@ impl File {
         self.begin_read(Place::Individual, false, count)
     }
 
-    /// Begins to write at this rank's pointer, which moves on at once, and gives the vector back at the end (`MPI_File_iwrite`).
+    /// Begins to write at this rank's pointer, which advances at once, and gives the vector back at the end
+    /// (`MPI_File_iwrite`).
     ///
     /// # Errors
     /// As for [`write`](Self::write).
@@ -155,7 +156,7 @@ impl File {
         self.begin_write(Place::Individual, false, elements)
     }
 
-    /// Begins to read at this rank's pointer, which moves on at once, all ranks together (`MPI_File_iread_all`).
+    /// Begins to read at this rank's pointer, which advances at once, all ranks together (`MPI_File_iread_all`).
     ///
     /// # Errors
     /// As for [`read_all`](Self::read_all), of any rank.
@@ -163,7 +164,8 @@ impl File {
         self.begin_read(Place::Individual, true, count)
     }
 
-    /// Begins to write at this rank's pointer, which moves on at once, all ranks together, and gives the vector back at the end (`MPI_File_iwrite_all`).
+    /// Begins to write at this rank's pointer, which advances at once, all ranks together, and gives the vector back at
+    /// the end (`MPI_File_iwrite_all`).
     ///
     /// # Errors
     /// As for [`write_all`](Self::write_all), of any rank.
@@ -171,7 +173,7 @@ impl File {
         self.begin_write(Place::Individual, true, elements)
     }
 
-    /// Begins to read what comes next for whichever rank asks (`MPI_File_iread_shared`).
+    /// Begins to read at the shared pointer (`MPI_File_iread_shared`).
     ///
     /// # Errors
     /// As for [`read_shared`](Self::read_shared).
@@ -179,7 +181,7 @@ impl File {
         self.begin_read(Place::Shared, false, count)
     }
 
-    /// Begins to write behind what any rank has written so, and gives the vector back at the end (`MPI_File_iwrite_shared`).
+    /// Begins to write at the shared pointer, and gives the vector back at the end (`MPI_File_iwrite_shared`).
     ///
     /// ```
     /// use weft::mpi::{self, File};
@@ -202,7 +204,8 @@ impl File {
         self.begin_write(Place::Shared, false, elements)
     }
 
-    /// Begins to read one rank's part behind that of the rank before, all together (`MPI_File_read_ordered_begin`).
+    /// Begins to read at the shared pointer, each rank's part after that of the rank before it
+    /// (`MPI_File_read_ordered_begin`).
     ///
     /// # Errors
     /// As for [`read_ordered`](Self::read_ordered), of any rank.
@@ -210,7 +213,8 @@ impl File {
         self.begin_read(Place::Shared, true, count)
     }
 
-    /// Begins to write one rank's part behind that of the rank before, all together, and gives the vector back at the end (`MPI_File_write_ordered_begin`).
+    /// Begins to write at the shared pointer, each rank's part after that of the rank before it, and gives the vector
+    /// back at the end (`MPI_File_write_ordered_begin`).
     ///
     /// ```
     /// use weft::mpi::{self, File};

@@ -1,12 +1,12 @@
-//! Supervision of ranks that are threads: who was the first to panic, and whether any of them can go on.
+//! Supervision of ranks that are threads: which rank panicked first, and whether any rank can go on.
 //!
-//! Nobody has started them who could see that they all wait for each other, so a thread of ours watches, as the launcher does
-//! ([decision 49](../../../../../docs/decisions/0049-deadlocks-are-proven-by-asking-twice.md)). What is proven ends the waits of all
-//! ranks, as the loss of all would.
+//! No launcher could see that all of them wait for each other, so a thread of the library watches, as the launcher does
+//! ([decision 49](../../../../../docs/decisions/0049-deadlocks-are-proven-by-asking-twice.md)). A proven deadlock ends
+//! the waits of all ranks, as the loss of all would.
 //!
-//! # Whose threads
-//! A rank answers for all threads of the process but the first ones of the other ranks, which answer for themselves. So other threads of
-//! the program, and of other tests, have the watch wait as long as they run.
+//! # Threads of the process
+//! A rank answers for all threads of the process except the first threads of the other ranks, which answer for
+//! themselves. So other threads of the program, and of other tests, make the watching thread wait as long as they run.
 
 use std::ffi::OsStr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};

@@ -5,9 +5,9 @@
 //! | [`start`](Window::start) … [`end`](ActiveEpoch::end) (`MPI_Win_complete`) | [`post`](Window::post) … [`wait`](Exposure::wait) | |
 //! | | | [`fence`](Window::fence) … [`fence`](ActiveEpoch::fence) … [`end`](ActiveEpoch::end) |
 //!
-//! Accesses of such an epoch end with it, and not before: what is written belongs to the epoch until then, and what is read is
-//! [expected](Expected). An epoch that is dropped stays open, for ending it waits for others: the window refuses other epochs
-//! by `RmaSync` then, and cannot be freed.
+//! Accesses of such an epoch end with it, and not before: written elements belong to the epoch until then, and elements
+//! read are [expected](Expected). An epoch that is dropped stays open, since ending it means to wait for other ranks: the
+//! window then refuses other epochs with `RmaSync`, and cannot be freed.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -56,7 +56,7 @@ pub struct ActiveEpoch<'window, T: Element> {
     fenced: bool,
 }
 
-/// Elements that come until the end of an epoch.
+/// Elements that arrive by the end of an epoch.
 #[derive(Debug)]
 #[must_use = "what is read is there after the end of the epoch"]
 pub struct Expected<T: Element> {
@@ -92,7 +92,8 @@ impl<T: Element> Window<T> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the epoch: then nobody uses what it held. After an error others may use it still; if the call was refused, the epoch goes on.
+    /// Ends the epoch: then its memory is no longer used. After an error other ranks may still use it; if the call was
+    /// refused, the epoch goes on.
     fn settle(&self, end: impl FnOnce() -> Result<()>) -> Result<()> {
         // Before: what another thread begins meanwhile is not ended for sure.
         let held = std::mem::take(&mut *self.held());
@@ -117,8 +118,8 @@ impl<T: Element> Window<T> {
         })
     }
 
-    /// Begins to access the elements of the members of a group, each of which [posts](Self::post) (`MPI_Win_start`). Does not
-    /// wait for them.
+    /// Begins to access the elements of the members of a group, each of which calls [`post`](Self::post)
+    /// (`MPI_Win_start`). Does not wait for them.
     ///
     /// ```
     /// use weft::mpi;
@@ -151,8 +152,8 @@ impl<T: Element> Window<T> {
         })
     }
 
-    /// Lets the members of a group access this rank's elements, each of which [starts](Self::start) (`MPI_Win_post`). Does not
-    /// wait for them.
+    /// Lets the members of a group access this rank's elements; each calls [`start`](Self::start) (`MPI_Win_post`). Does
+    /// not wait for them.
     ///
     /// # Errors
     /// `RmaSync` if this rank's elements are exposed already, `Group` for a process that is no member of the window.
@@ -167,10 +168,11 @@ impl<T: Element> ActiveEpoch<'_, T> {
         self.window.held().0.push(what);
     }
 
-    /// Writes elements to a rank's, from `index` on (`MPI_Put`).
+    /// Writes elements to the part of a rank, from `index` on (`MPI_Put`).
     ///
     /// # Errors
-    /// `RmaRange` if there are not as many, `RmaSync` if the rank is not in the epoch, `ProcFailed` if it is lost.
+    /// `RmaRange` if the rank does not have as many, `RmaSync` if the rank is not in the epoch, `ProcFailed` if it is
+    /// lost.
     pub fn put(&self, elements: Vec<T>, rank: usize, index: usize) -> Result<()> {
         let memory = Memory::of(elements);
         let source = memory.view();
@@ -207,10 +209,10 @@ impl<T: Element> ActiveEpoch<'_, T> {
         Ok(Expected { memory })
     }
 
-    /// Combines elements with a rank's, each at once (`MPI_Accumulate`).
+    /// Combines elements with those of a rank, each atomically (`MPI_Accumulate`).
     ///
     /// # Errors
-    /// As for [`put`](Self::put); `Op` for an operation of one's own, `Type` if an element is not a number.
+    /// As for [`put`](Self::put); `Op` for an operation of the program, `Type` if an element is not a number.
     pub fn accumulate(&self, elements: Vec<T>, rank: usize, index: usize, op: Op<T>) -> Result<()> {
         let memory = Memory::of(elements);
         let source = memory.view();
@@ -221,7 +223,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
         Ok(())
     }
 
-    /// As [`accumulate`](Self::accumulate); what was there before is expected (`MPI_Get_accumulate`, `MPI_Fetch_and_op`).
+    /// Like [`accumulate`](Self::accumulate); the former values are expected (`MPI_Get_accumulate`, `MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
@@ -246,7 +248,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
         Ok(expected)
     }
 
-    /// Reads elements which others may be changing by [`accumulate`](Self::accumulate) and its kin (`MPI_NO_OP`).
+    /// Reads elements that others may be changing by [`accumulate`](Self::accumulate) and the like (`MPI_NO_OP`).
     ///
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
@@ -260,7 +262,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
         })
     }
 
-    /// Replaces one element by `new` if it is `old`; what was there before is expected (`MPI_Compare_and_swap`).
+    /// Replaces one element by `new` if it is `old`; the former value is expected (`MPI_Compare_and_swap`).
     ///
     /// # Errors
     /// As for [`put`](Self::put).
@@ -279,20 +281,21 @@ impl<T: Element> ActiveEpoch<'_, T> {
         })
     }
 
-    /// Ends it and begins the next, of all ranks (`MPI_Win_fence`). Collective.
+    /// Ends the epoch and begins the next, of all ranks (`MPI_Win_fence`). Collective.
     ///
     /// # Errors
-    /// What an access has failed with; `RmaSync` for an epoch of [`Window::start`]; `ProcFailed` if a rank is lost.
+    /// The error of an access; `RmaSync` for an epoch of [`Window::start`]; `ProcFailed` if a rank is lost.
     pub fn fence(self) -> Result<Self> {
         self.window
             .settle(|| self.window.window.fence(Assertion::default()))?;
         Ok(self)
     }
 
-    /// Ends it: all accesses of this rank have been made (`MPI_Win_complete`), or those of all ranks (`MPI_Win_fence`, collective).
+    /// Ends the epoch: all accesses of this rank have been made (`MPI_Win_complete`), or those of all ranks
+    /// (`MPI_Win_fence`, collective).
     ///
     /// # Errors
-    /// What an access has failed with; `ProcFailed` if a rank is lost.
+    /// The error of an access; `ProcFailed` if a rank is lost.
     pub fn end(self) -> Result<()> {
         let window = &self.window.window;
         self.window.settle(|| match self.fenced {
@@ -306,7 +309,7 @@ impl<T: Element> ActiveEpoch<'_, T> {
 }
 
 impl<T: Element> Exposure<'_, T> {
-    /// Waits until all of the group have ended their epochs (`MPI_Win_wait`).
+    /// Waits until all ranks of the group have ended their epochs (`MPI_Win_wait`).
     ///
     /// # Errors
     /// `ProcFailed` if one of them is lost.
@@ -314,7 +317,7 @@ impl<T: Element> Exposure<'_, T> {
         self.window.window.wait()
     }
 
-    /// Whether all of the group have ended their epochs; if not, the exposure again (`MPI_Win_test`).
+    /// Whether all ranks of the group have ended their epochs; if not, returns the exposure again (`MPI_Win_test`).
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).

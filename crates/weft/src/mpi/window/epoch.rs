@@ -18,7 +18,7 @@ pub(super) enum Locked {
 /// A time in which this rank accesses a window. All accesses have been made when it ends: by [`end`](Self::end), or when it
 /// is dropped.
 ///
-/// A call returns when the buffer that it was given may be used again. What it has brought to other ranks is there after
+/// A call returns when the buffer that it was given may be used again. Its effect at other ranks is complete after
 /// [`flush`](Self::flush), or at the end.
 #[must_use = "an epoch ends when it is dropped"]
 #[derive(Debug)]
@@ -44,10 +44,11 @@ impl<'window, T: Element> Epoch<'window, T> {
         process.wait(request).map(drop)
     }
 
-    /// Writes elements to a rank's, from `index` on (`MPI_Put`).
+    /// Writes elements to the part of a rank, from `index` on (`MPI_Put`).
     ///
     /// # Errors
-    /// `RmaRange` if there are not as many, `RmaSync` if the epoch is another rank's, `ProcFailed` if the rank is lost.
+    /// `RmaRange` if the rank does not have as many, `RmaSync` if the epoch is another rank's, `ProcFailed` if the rank
+    /// is lost.
     pub fn put<B: Buffer<Element = T> + ?Sized>(
         &self,
         elements: &B,
@@ -72,7 +73,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         memory.into_vec(count)
     }
 
-    /// Begins to read, as [`get`](Self::get) (`MPI_Rget`). It ends with the epoch at the latest.
+    /// Begins to read, like [`get`](Self::get) (`MPI_Rget`). It ends with the epoch at the latest.
     ///
     /// # Errors
     /// As for [`put`](Self::put).
@@ -90,7 +91,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(Request::owning(&self.window.handle, id, false, finish))
     }
 
-    /// Begins to write, as [`put`](Self::put), and gives the vector back when it may be used again (`MPI_Rput`).
+    /// Begins to write, like [`put`](Self::put), and gives the vector back when it may be used again (`MPI_Rput`).
     ///
     /// # Errors
     /// As for [`put`](Self::put).
@@ -109,7 +110,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(Request::owning(&self.window.handle, id, false, finish))
     }
 
-    /// Combines elements with a rank's, each at once (`MPI_Accumulate`).
+    /// Combines elements with those of a rank, each atomically (`MPI_Accumulate`).
     ///
     /// ```
     /// use weft::mpi::{self, op};
@@ -127,7 +128,7 @@ impl<'window, T: Element> Epoch<'window, T> {
     /// ```
     ///
     /// # Errors
-    /// As for [`put`](Self::put); `Op` for an operation of one's own, `Type` if an element is not a number.
+    /// As for [`put`](Self::put); `Op` for an operation of the program, `Type` if an element is not a number.
     pub fn accumulate<B: Buffer<Element = T> + ?Sized>(
         &self,
         elements: &B,
@@ -142,7 +143,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         self.wait(window.accumulate(source.buffer(), &target, &op, Ends::WithRequest)?)
     }
 
-    /// As [`accumulate`](Self::accumulate), and answers what was there before (`MPI_Get_accumulate`).
+    /// Like [`accumulate`](Self::accumulate), and returns the former values (`MPI_Get_accumulate`).
     ///
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
@@ -167,7 +168,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(B::owned(memory.into_vec(source.len())?))
     }
 
-    /// Combines one element, and answers what was there before (`MPI_Fetch_and_op`).
+    /// Combines one element, and returns the former value (`MPI_Fetch_and_op`).
     ///
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
@@ -176,7 +177,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(before[0])
     }
 
-    /// Reads one element, which others may be changing by [`accumulate`](Self::accumulate) and its kin (`MPI_NO_OP`).
+    /// Reads one element, which others may be changing by [`accumulate`](Self::accumulate) and the like (`MPI_NO_OP`).
     ///
     /// # Errors
     /// As for [`accumulate`](Self::accumulate).
@@ -193,7 +194,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(memory.into_vec(1)?[0])
     }
 
-    /// Replaces one element by `new` if it is `old`, and answers what was there (`MPI_Compare_and_swap`).
+    /// Replaces one element by `new` if it is `old`, and returns the former value (`MPI_Compare_and_swap`).
     ///
     /// ```
     /// use weft::mpi;
@@ -232,15 +233,15 @@ impl<'window, T: Element> Epoch<'window, T> {
         Ok(memory.into_vec(1)?[0])
     }
 
-    /// Returns when all accesses to a rank have been made there (`MPI_Win_flush`).
+    /// Returns when all accesses to a rank have been completed there (`MPI_Win_flush`).
     ///
     /// # Errors
-    /// What an access has failed with; `ProcFailed` if the rank is lost.
+    /// The error of an access; `ProcFailed` if the rank is lost.
     pub fn flush(&self, rank: usize) -> Result<()> {
         self.window.window.flush(number(rank))
     }
 
-    /// Returns when all accesses have been made (`MPI_Win_flush_all`).
+    /// Returns when all accesses have been completed (`MPI_Win_flush_all`).
     ///
     /// # Errors
     /// As for [`flush`](Self::flush).
@@ -248,7 +249,7 @@ impl<'window, T: Element> Epoch<'window, T> {
         self.window.window.flush_all()
     }
 
-    /// Ends it (`MPI_Win_unlock`, `MPI_Win_unlock_all`): all accesses have been made when it returns.
+    /// Ends the epoch (`MPI_Win_unlock`, `MPI_Win_unlock_all`): all accesses have been completed when it returns.
     ///
     /// # Errors
     /// As for [`flush`](Self::flush).

@@ -37,7 +37,11 @@ impl Core {
         head: &Head,
         data: SharedBytes<'_>,
     ) -> bool {
-        let Some(message) = RecoveryMessage::parse(head, &data.to_vec()) else {
+        // Copied only if it is one: every message of a guest is asked.
+        let message = RecoveryMessage::has(head)
+            .then(|| RecoveryMessage::parse(head, &data.to_vec()))
+            .flatten();
+        let Some(message) = message else {
             return false;
         };
         self.deferred.push(Deferred::Recovery { from, message });

@@ -281,6 +281,12 @@ impl Words<'_> {
 }
 
 impl RecoveryMessage {
+    /// Whether a head is that of such a message.
+    #[inline]
+    pub(super) fn has(head: &Head) -> bool {
+        head[0] == MARK
+    }
+
     /// What a peer has sent, if it is a message of recovery.
     pub(super) fn parse(head: &Head, data: &[u8]) -> Option<Self> {
         let head = RecoveryHead::parse(head)?;

@@ -1,8 +1,8 @@
 //! Forwarding for wrappers: methods of [`Fabric`](crate::Fabric) and [`Bell`](crate::Bell) that a wrapper forwards to the
 //! value that it wraps, by name.
 //!
-//! Neither trait has a default method. So a wrapper either writes a method or names it here: one that is forgotten, or
-//! that the trait gains later, does not compile, nor does one that is named twice.
+//! A wrapper either writes a method or names it here. It does not compile if a method without a default is forgotten, or if one is
+//! named twice. Methods with a default (`writers`, `open_channel`, …) must be named where the wrapped value has its own.
 
 /// Methods of [`Fabric`](crate::Fabric) that are forwarded to another fabric. For use within an `impl Fabric`.
 ///

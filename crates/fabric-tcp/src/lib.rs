@@ -1,5 +1,5 @@
-//! Fabric of processes of several hosts: framed streams, authenticated, one connection for each pair on first
-//! use.
+//! Fabric between processes of several hosts: framed, authenticated streams, one connection for each pair,
+//! made on first use.
 //!
 //! ```text
 //!   Opening::new(config)   listens at every usable address       ─► card: host, addresses, ports
@@ -15,36 +15,35 @@
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `config` | before that: it listens and does not know where the others are |
-//! | `connect` | connector: how two ranks come to share a connection, and to the next one when it breaks |
-//! | `peers` | sessions by rank, and who is gone |
-//! | `directory` | members that are started later, and have the numbers of others that have ended |
-//! | `session` | what is shared with one peer whichever connection carries it; its life, as one enum |
-//! | `outgoing`, `ring` | what is to be sent, and kept until the peer has processed it |
-//! | `portal`, `grants` | bulk data: lent, asked for, and offered before that |
+//! | `opening`, `config` | the stage before: it listens and does not know where the others are |
+//! | `connect` | connector: makes one connection for two ranks, and the next one when it breaks |
+//! | `peers` | sessions by rank, and which peers are gone |
+//! | `directory` | members that are started later, with the numbers of members that have ended |
+//! | `session` | what is shared with one peer, whichever connection carries it; its life, as one enum |
+//! | `outgoing`, `ring` | frames to be sent, or kept until the peer has processed them |
+//! | `portal`, `grants` | bulk data: granted, asked for, or offered before that |
 //! | `link`, `sealed` | one connection: bytes in and out |
 //! | `wire` | frames, hello: bytes and their checks |
 //! | `loopback` | what a rank sends to itself |
-//! | `card` | addresses, as they are told |
+//! | `card` | addresses, as ranks publish them |
 //! | `network`, `sockets` | what it needs of the system: streams, a clock, readiness |
 //! | `bell` | sleeping, on one descriptor |
 //! | `watching` | when connections are watched for a sleeper, and when they are not |
-//! | `reaching` | that connections are being made, for who looks on behalf of a rank that makes no call |
+//! | `reaching` | whether connections are being made, read on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
-//! | `abroad` | the fabric of a job with processes of other jobs beside it |
+//! | `abroad` | the fabric of a job extended by processes of other jobs |
 //! | `simulated` | tests: all of this over a network that a seed decides |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no byte of anybody is interpreted who has not proved the
-//! job's key. A connection that breaks is made anew and loses and doubles nothing, if that succeeds
-//! within the set time; otherwise the peer is lost, with a sentence that says what was tried. A large
-//! transfer is not copied on its way out or in but by the kernel and the cipher, unless it comes before it is
-//! asked for.
+//! Besides the contract of [`weft_fabric`]: no byte is interpreted from anybody who has not proved the job's
+//! key. A broken connection is replaced and loses and doubles nothing, if that succeeds within the set time;
+//! otherwise the peer is lost, with a sentence that says what was tried. Only the kernel and the cipher copy
+//! a large transfer on its way out or in, unless it arrives before it is asked for.
 //!
-//! # What is merely true today
-//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers
-//! nobody meanwhile, but its kernel does: it is not taken for dead. Without encryption, who can change
-//! packets on the path can change the data (TCP's checksum is no protection against that).
+//! # What is true today, and not guaranteed
+//! Frames are acknowledged after a quarter of the ring at the latest. A rank that computes answers nobody,
+//! but its kernel does, so it does not count as dead. Without encryption, an attacker who can change packets
+//! on the path can change the data (TCP's checksum does not protect against that).
 //!
 //! ```
 //! use weft_fabric::{Fabric, Peer, Posted};
@@ -103,7 +102,7 @@ mod tests {
         Tcp::group(count as u32, |_| ()).expect("loopback is there")
     ));
 
-    /// Two members on each host: the fabric of threads within, this one between.
+    /// Two members on each host: the fabric of threads within a host, this one between hosts.
     fn hosts_of_two(count: usize) -> Vec<Box<dyn weft_fabric::Fabric>> {
         let remote = Tcp::group(count as u32, |_| ()).expect("loopback is there");
         let mut locals = Vec::new();

@@ -1,18 +1,20 @@
-//! Notices: what this process tells peers in a first message alone, which nobody need answer: that it is absent.
+//! Notices: messages to peers, each a first message alone that needs no answer. They say that this process is
+//! absent.
 //!
 //! ```text
 //!   to be told ─► called at all its addresses ─► connected: the message ─► acknowledged by its kernel: told
 //!                                            └─► refused, or too late: given up
 //! ```
 //!
-//! All addresses are called, as one may lead to another process, which takes the message and does nothing.
+//! All addresses are called, since one may lead to another process, which takes the message and ignores it.
 //!
-//! A peer that computes, or is absent itself, does not look at its listener, and this process is about to end: a handshake would have no
-//! end. The kernel of the peer takes a connection and its first bytes without it, keeps them when this process has gone, and
-//! shows them with the peer's next look. The message proves the job's key. It may be repeated by who has seen it, and says
-//! nothing new then: who is absent stays so.
+//! A peer that computes, or is absent itself, does not look at its listener, and this process is about to end, so a handshake might
+//! never complete. The peer's kernel accepts a connection and its first bytes without the peer, keeps them after this process has ended,
+//! and shows them at the peer's next look. The message proves the job's key. A stranger that saw the message may repeat it, which says
+//! nothing new: an absent process stays absent.
 //!
-//! Nothing is watched: whoever waits for these asks again after a millisecond, as for what kernels acknowledge.
+//! Nothing is watched: a thread that waits for notices asks again after a millisecond, as for
+//! acknowledgements of kernels.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,16 +26,17 @@ use super::handshakes::Handshakes;
 use crate::directory::Incarnations;
 use crate::network::{Network, Stream};
 
-/// For how long this process tries. A peer that is not told by then waits until this process has ended.
+/// For how long this process tries. A peer that was not told by then waits until this process ends.
 pub const LIMIT: Duration = Duration::from_secs(3);
 
-/// For how long the other addresses of a peer are tried when something has taken the message at one: that may also lead to another process.
+/// For how long the other addresses of a peer are tried after the message was taken at one, which may belong
+/// to another process.
 const GRACE: Duration = Duration::from_millis(300);
 
-/// Calls at the same time: few beside the descriptors that a process may have.
+/// Most calls at a time: few compared with the descriptors that a process may have.
 const AT_ONCE: usize = 64;
 
-/// Who is called where, and by whom.
+/// Who is called, where, and by whom.
 pub struct Directory<'a, N: Network> {
     pub addresses: &'a Addresses,
     pub incarnations: &'a Incarnations,
@@ -52,7 +55,7 @@ pub struct Notices<S> {
 struct Call<S> {
     peer: u32,
     socket: S,
-    /// What is to be sent, once it is connected.
+    /// What is to be sent once it is connected.
     rest: Option<Vec<u8>>,
     /// When it is given up.
     until: u64,
@@ -77,7 +80,7 @@ impl<S: Stream> Call<S> {
     fn try_to_advance(&mut self, message: impl FnOnce() -> Vec<u8>) -> std::io::Result<bool> {
         let is_connected = self.socket.is_connected()?;
         let rest = match &mut self.rest {
-            // Broken: what was not acknowledged stays so.
+            // Broken: unacknowledged bytes stay unacknowledged.
             Some(_) if !is_connected => return Err(std::io::ErrorKind::NotConnected.into()),
             Some(rest) => rest,
             None if !is_connected => return Ok(false),
@@ -109,13 +112,13 @@ impl<S: Stream> Notices<S> {
         self.to_be_told.is_empty() && self.calls.is_empty()
     }
 
-    /// One more is to be told, until this time.
+    /// Adds a peer that is to be told, until this time.
     pub fn add(&mut self, peer: u32, until: u64) {
         self.until = until;
         self.to_be_told.push_back(peer);
     }
 
-    /// Goes on with it. Whether it is over.
+    /// Advances the call. Returns whether it is over.
     pub fn advance<N: Network<Stream = S>>(
         &mut self,
         network: &N,
@@ -148,7 +151,7 @@ impl<S: Stream> Notices<S> {
             && let Some(peer) = self.to_be_told.pop_front()
         {
             for offer in peers.addresses.of(peer) {
-                // What is refused at once comes to nothing, as what is refused later.
+                // A call refused at once fails like one refused later.
                 if let Ok(socket) = network.connect(&offer.address, patience) {
                     self.calls.push(Call {
                         peer,
@@ -172,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// A stream whose other side takes and acknowledges what it is told to.
+    /// A stream whose other side takes and acknowledges as the test says.
     struct Scripted {
         connected: Cell<bool>,
         broken: Cell<bool>,
@@ -252,7 +255,7 @@ mod tests {
             call.socket.connected.set(true);
             call.socket.room.set(10);
             assert!(matches!(advance(&mut call), Came::UnderWay));
-            // The kernel tells of a reset once, and has no other side to name from then on.
+            // The kernel reports a reset once, and has no other side to name from then on.
             call.socket.broken.set(!has_closed);
             call.socket.connected.set(false);
             assert!(matches!(advance(&mut call), Came::ToNothing));

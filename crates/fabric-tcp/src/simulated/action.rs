@@ -21,7 +21,7 @@ pub enum Action {
     Look,
 }
 
-/// How often each happens, of what kind a play is: of all services, of portals.
+/// The weight of each action in both kinds of play: of all services, of portals.
 const KINDS: [[(Action, u32); 13]; 2] = {
     use Action::{
         Cut, Farewell, Flood, Grant, Jump, Look, Offer, Pass, Revoke, Send, Signal, Stall, Transfer,
@@ -64,7 +64,7 @@ const KINDS: [[(Action, u32); 13]; 2] = {
 pub struct Weights([(Action, u32); 13]);
 
 impl Weights {
-    /// Those of one kind.
+    /// The weights of one kind of play.
     pub fn draw(random: &mut StdRng) -> Self {
         Self(KINDS[random.random_range(0..KINDS.len())])
     }

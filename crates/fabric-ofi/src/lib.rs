@@ -1,5 +1,5 @@
-//! Fabric of processes of several hosts over the networks that libfabric knows: reliable endpoints of one of its
-//! providers, opened at run time.
+//! Fabric between processes of several hosts over the networks that libfabric supports: reliable endpoints of
+//! one of its providers, opened at run time.
 //!
 //! ```text
 //!   Opening::new(config)   chooses a provider, opens an endpoint    ─► card: provider, address, number
@@ -13,25 +13,24 @@
 //! | file | what |
 //! |---|---|
 //! | `endpoint` | the [`Fabric`](weft_fabric::Fabric): composes the others |
-//! | `opening`, `card`, `choice` | before that: which provider, and where it can be reached |
+//! | `opening`, `card`, `choice` | the stage before: which provider, and its address |
 //! | `mail`, `links` | messages to all peers; what is shared with each: credits, counts |
-//! | `held`, `passes` | what has not left yet, and for whom; by which messages of the job are told from others |
-//! | `serving`, `asked` | transfers that peers have asked for, and that they were asked for; by messages without remote access to memory |
-//! | `liveness` | who has died: connections of TCP that carry nothing else |
+//! | `held`, `passes` | what has not left yet, and for which peers; what distinguishes messages of the job from others |
+//! | `serving`, `asked` | transfers that peers have asked for, and that peers were asked for; by messages where there is no remote access to memory |
+//! | `liveness` | which peers have died: TCP connections that carry nothing else |
 //! | `later` | members that are started while the job runs |
 //! | `wire` | headers and bodies: bytes and their checks |
-//! | `libfabric` | the library: the one place that calls it |
+//! | `libfabric` | the library, called only there |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no message is looked at whose sender has not the pass of its job for this very
-//! endpoint; on one host nothing listens to the outside. Memory of an owner is touched by the owner alone, so a
-//! grant that has ended has ended, whatever a network card does. Memory that a transfer is for is registered with the card from
-//! asking to the end.
+//! Besides the contract of [`weft_fabric`]: no message is processed whose sender lacks the job's pass for this very endpoint;
+//! on one host nothing listens on outside addresses. Only the owner accesses its granted memory, so a grant that has ended has
+//! ended, whatever a network card does. Memory of a transfer is registered with the card from the request to the end.
 //!
-//! # What is not
-//! libfabric does not tell when a peer dies that nothing is sent to: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members
-//! does ([`Ofi::watched_by`]). libfabric's connections neither prove who calls nor encrypt: the network has to be one whose members are trusted not to
-//! read or change what others send.
+//! # What is not guaranteed
+//! libfabric does not report the death of a peer to which nothing is sent: a [`Tcp`](weft_fabric_tcp::Tcp) with the same members does
+//! ([`Ofi::watched_by`]). libfabric's connections neither authenticate callers nor encrypt: the network must be one whose members are trusted not to
+//! read or change the traffic of others.
 
 #![deny(unsafe_code)]
 
@@ -64,7 +63,8 @@ mod tests {
     use crate::libfabric::mask::Mask;
     use weft_fabric::conformance::boxed;
 
-    /// Where libfabric is not installed there is nothing to try, which is said; the properties then hold of threads.
+    /// Without libfabric there is nothing to test; the test says so, and the properties are then checked of
+    /// threads.
     fn group(count: usize, mask: Mask) -> Vec<Box<dyn weft_fabric::Fabric>> {
         if let Err(error) = found() {
             eprintln!("not tried over libfabric: {error}");
@@ -76,7 +76,7 @@ mod tests {
 
     weft_fabric::conformance!(over_tcp, |count| group(count, Mask::default()));
 
-    // As verbs (memory and keys) and efa (order) want it.
+    // With the requirements of verbs (memory and keys) and efa (order).
     weft_fabric::conformance!(over_what_hardware_is_like, |count| {
         let mask = Mask {
             unregistered: true,
@@ -96,7 +96,7 @@ mod tests {
         group(count, mask)
     });
 
-    // As cxi wants it.
+    // With the requirements of cxi.
     mod over_short_keys {
         use super::*;
 
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Rank 1 has another key: what it sends is counted, and nobody hears it.
+    /// Rank 1 has another key: its messages are counted, and not delivered.
     #[test]
     fn who_has_not_the_key_is_not_listened_to() {
         use weft_fabric::conformance::{Inbox, PATIENCE};

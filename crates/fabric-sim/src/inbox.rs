@@ -18,13 +18,13 @@ pub(crate) enum Arrival {
         from: Peer,
         key: SyncKey,
     },
-    /// There is room for what was refused.
+    /// There is room again after a refusal.
     Room,
     /// A peer has stored something that the rank may wait for.
     Wake {
         from: Peer,
     },
-    /// A transfer of the rank ends, if it still may.
+    /// A transfer of the rank ends, if it is still permitted.
     Transfer(Transfer),
     /// A transfer of the rank has failed.
     FailedTransfer {

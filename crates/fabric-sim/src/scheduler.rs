@@ -176,7 +176,7 @@ impl Scheduler {
         self.machine()
     }
 
-    /// Whether ranks have threads, so that `me` may be suspended.
+    /// Whether the calling rank may be suspended: it has a thread of its own, which does not unwind.
     fn may_switch(&self) -> bool {
         self.threaded && !std::thread::panicking()
     }
@@ -193,7 +193,7 @@ impl Scheduler {
         std::panic::resume_unwind(Box::new(MustEnd));
     }
 
-    /// With one thread for all ranks nothing can be unwound: the end of a rank is the end of the process.
+    /// In a build that cannot unwind, the end of a rank is the end of the process.
     fn give_up(&self) -> ! {
         match self.report::<()>(Vec::new()) {
             Err(failure) => eprintln!("{failure}"),

@@ -1,4 +1,4 @@
-//! The packet pool: packets of one size, taken and given back without contention.
+//! The packet pool: packets of one size, which workers take and give back without contention.
 //!
 //! ```text
 //!   worker 0                worker 1                 each has a Local
@@ -10,10 +10,10 @@
 //! ```
 //!
 //! Getting and giving back touch only the worker's loaded magazine. Once in a magazine's worth of calls it is
-//! exchanged with the previous one, and that with the depot. A worker that finds its own and the depot empty, and
-//! may make no more, takes the previous magazine of another worker. With two magazines, a worker that swings back
-//! and forth at the edge of one does not go to the depot each time. Packets that one worker gets and another
-//! gives back travel home in magazines.
+//! exchanged with the previous one, and that one with the depot. If a worker finds its own magazines and the
+//! depot empty, and no more packets may be made, it takes the previous magazine of another worker. With two
+//! magazines, a worker whose need varies around the edge of one does not go to the depot each time. Packets that
+//! one worker gets and another gives back travel home in magazines.
 //!
 //! Packets are made when first needed, up to the pool's count, so a pool that is not used costs
 //! nothing. After that nothing is allocated.
@@ -21,16 +21,15 @@
 //! # Guaranteed
 //! * At most `count` packets exist at a time. A [`Packet`] that is dropped instead of given back frees
 //!   its memory, and its place can be used for a new one.
-//! * A packet has one owner. It keeps what was written to it: whoever gets it must write before
-//!   reading.
+//! * A packet has one owner. It keeps what was written to it: its next user must write before reading.
 //!
-//! # True today
-//! * A worker's loaded magazine is out of others' reach: another worker may
-//!   find the pool empty meanwhile. Hence a pool should hold
-//!   [`Pool::idle_share`] packets a worker more than are in use at once.
+//! # True today, not guaranteed
+//! * Other workers cannot reach a worker's loaded magazine, and may find the pool empty although it holds
+//!   packets. So a pool should hold, for each worker, [`Pool::idle_share`] packets more than are in use at
+//!   once.
 //!
-//! Magazines over a depot, and their names, are those of Bonwick and Adams, "Magazines and Vmem", USENIX 2001; that
-//! others may take the previous one is not.
+//! Magazines over a depot, and their names, are those of Bonwick and Adams, "Magazines and Vmem", USENIX 2001;
+//! letting others take the previous magazine is not theirs.
 //!
 //! ```
 //! let pool = weft_pool::Pool::new(1024, 256);

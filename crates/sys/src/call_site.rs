@@ -1,14 +1,16 @@
 //! Call site: the place in a program from which this library was called.
 //!
 //! Taking one costs about a microsecond, since the stack is unwound; naming it reads debug information and costs
-//! milliseconds at first. For ways on which nothing is urgent: objects that are made, errors, ranks that wait for ever.
+//! milliseconds at first. It is for paths where speed does not matter: creation of objects, errors, ranks that wait for
+//! ever.
 //!
 //! ```text
 //!   program        main ── exchange ─┐  heat.c:17   ◀── the call site
 //!   this library                     └── MPI_Send ── … ── CallSite::of_caller
 //! ```
 //!
-//! Of a program in Python it is the line that the interpreter is in ([`python`]): the extension has called MPI, and says nothing to its user.
+//! In a Python program it is the current line of the interpreter ([`python`]): the extension, which called
+//! MPI, means nothing to the user.
 
 mod fortran;
 mod python;
@@ -24,7 +26,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use python::ScriptLine;
 pub use rust::RustCall;
 
-/// Frames that are looked at: those of this library are fewer.
+/// Most frames that are searched: this library has fewer.
 const FRAMES: usize = 128;
 
 /// A place in a program. See the [module page](self).
@@ -33,11 +35,11 @@ pub struct CallSite(Place);
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Place {
-    /// Where a call returns to.
+    /// The return address of a call.
     Return(usize),
-    /// What the compiler knows.
+    /// A place known to the compiler.
     Known(&'static Location<'static>),
-    /// What the interpreter knows.
+    /// A place known to the interpreter.
     Script(&'static ScriptLine),
 }
 
@@ -54,7 +56,7 @@ impl CallSite {
         Self(Place::Return(back))
     }
 
-    /// Where the call returns to; `None` if only the compiler knows.
+    /// The return address; `None` if only the compiler knows the place.
     #[must_use]
     pub fn address(&self) -> Option<usize> {
         match self.0 {
@@ -83,7 +85,8 @@ impl CallSite {
         entry_and_site().1
     }
 
-    /// As [`of_caller`](Self::of_caller), but in Python the place in the extension: takes a microsecond there, too.
+    /// As [`of_caller`](Self::of_caller), but in a Python program the place in the extension: this takes a
+    /// microsecond there, too.
     #[must_use]
     pub fn of_return() -> Option<Self> {
         unwind().1
@@ -98,7 +101,7 @@ impl CallSite {
         let line = python::line_of_caller()?;
         let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = lines.get_or_insert_default();
-        // Kept for ever: there are no more than the program has lines.
+        // Kept for ever: there are at most as many as the program has lines.
         let kept = match lines.get(&line) {
             Some(kept) => *kept,
             None => {
@@ -110,8 +113,8 @@ impl CallSite {
         Some(Self(Place::Script(kept)))
     }
 
-    /// Whether it is in the program itself, not in a library that it uses. What a line of Python has called is in an extension, which
-    /// does things on its own as well.
+    /// Whether it is in the program itself, not in a library that it uses. A call from a line of Python is in an extension, which
+    /// also makes calls of its own.
     #[must_use]
     pub fn is_in_program(&self) -> bool {
         let address = match self.0 {
@@ -143,7 +146,7 @@ impl CallSite {
         };
         let mut named = None;
         let mut line = None;
-        // It looks before the address: there the call is.
+        // The look-up uses the address before: there the call is.
         backtrace::resolve(address as *mut c_void, |symbol| {
             let name = symbol.name().map(|name| {
                 let own = name.as_str().and_then(fortran::own_name);
@@ -169,28 +172,29 @@ impl CallSite {
     }
 }
 
-/// The function of the shared library that this code is part of by which it was entered.
+/// The function by which the shared library that contains this code was entered.
 #[derive(Clone, Copy, Debug)]
 pub struct EntryPoint {
-    /// Addresses in that function, and in the one that it has called.
+    /// Addresses in that function, and in the function that it has called.
     entered: usize,
     within: Option<usize>,
 }
 
 impl EntryPoint {
-    /// That of the caller. `None` if this code is part of the program itself, or the stack cannot be unwound.
+    /// The entry point of the caller. `None` if this code is part of the program itself, or the stack cannot
+    /// be unwound.
     #[must_use]
     pub fn of_caller() -> Option<Self> {
         entry_and_site().0
     }
 
-    /// `MPI_Recv`, also if it was called by the name `PMPI_Recv`. Reads debug information.
+    /// `MPI_Recv`, also if the program called `PMPI_Recv`. Reads debug information.
     #[must_use]
     pub fn name(&self) -> Option<String> {
         let name_of = |address: usize| {
             let mut found = None;
             backtrace::resolve(address as *mut c_void, |symbol| {
-                // What is inlined comes first.
+                // Inlined functions come first.
                 found = symbol
                     .name()
                     .map(|name| format!("{name:#}"))
@@ -199,11 +203,11 @@ impl EntryPoint {
             found
         };
         let found = match (name_of(self.entered), self.within) {
-            // What a profiled program is led through.
+            // The code through which profiled calls pass.
             (Some(name), Some(within)) if name.ends_with("::gate") => name_of(within),
             (found, _) => found,
         };
-        // What an entry point has jumped to has its name as well.
+        // The function that an entry point jumps to has the same name behind a prefix.
         let named = |name: String| match name.strip_prefix("whole_").or(name.strip_prefix('P')) {
             Some(name) if name.starts_with("MPI") => name.to_owned(),
             _ => name,
@@ -212,8 +216,8 @@ impl EntryPoint {
     }
 }
 
-/// By which function of the shared library that this code is part of the caller was entered, and from which place, by one unwinding of
-/// the stack. `None` as said of [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
+/// The function by which the shared library that contains this code was entered, and the place of that call, by one unwinding of the
+/// stack. `None` as for [`EntryPoint::of_caller`] and [`CallSite::of_caller`].
 #[must_use]
 pub fn entry_and_site() -> (Option<EntryPoint>, Option<CallSite>) {
     let (entry, site) = unwind();
@@ -255,7 +259,7 @@ fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The addresses of the shared library that this code is in; `None` if that is the program.
+/// The addresses of the shared library that contains this code; `None` if that is the program.
 fn own_code() -> Option<&'static Range<usize>> {
     static OWN: OnceLock<Option<Range<usize>>> = OnceLock::new();
     let here = own_code as fn() -> Option<&'static Range<usize>> as usize;
@@ -279,10 +283,12 @@ fn own_code() -> Option<&'static Range<usize>> {
     .as_ref()
 }
 
-/// Libraries that translate calls, of programs of MPICH's ABI and of Fortran, and are no places of the program.
+/// Libraries that translate calls, for programs of MPICH's ABI and in Fortran; they are not places of the
+/// program.
 const TRANSLATIONS: [&str; 2] = ["libmpi.so.12", "libmpi_fortran.so.1"];
 
-/// Whether an address is in a library between the program and MPI that translates calls, and so is no place of the program.
+/// Whether an address is in a library between the program and MPI that translates calls, and so is not a
+/// place of the program.
 #[must_use]
 #[inline]
 pub fn is_in_translation(address: usize) -> bool {

@@ -1,4 +1,4 @@
-//! Each way in which such a signal comes, in processes of their own.
+//! Each way in which such a signal arises, in separate processes.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Output};
@@ -35,7 +35,7 @@ extern "C" fn plain(_: libc::c_int) {
     BLOCKED.store(blocked, Ordering::Relaxed);
 }
 
-/// Ends the process with a number of its own.
+/// Ends the process with a distinct exit code.
 extern "C" fn leaves(_: libc::c_int) {
     // SAFETY: ends the process.
     unsafe { libc::_exit(42) };
@@ -67,7 +67,7 @@ fn read_at(address: usize) -> u8 {
     unsafe { std::ptr::with_exposed_provenance::<u8>(address).read_volatile() }
 }
 
-/// The part of the program, in a process of its own.
+/// One test part, in a separate process.
 fn act(part: &str) {
     let ours = || {
         explain_with(|_, buffer| {

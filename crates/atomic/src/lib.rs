@@ -1,31 +1,31 @@
-//! The one door to atomics and cells, and the structures that are built of nothing else.
+//! The one door to atomics and cells, and the structures that are built only from these.
 //!
 //! ```text
 //!   types     aliases: core's atomics, or loom's when a model is explored
 //!   cell      an UnsafeCell whose accesses loom can see
 //!   fence     the pair of fences of every "announce, then look again" protocol
 //!   ring      one producer, one consumer, in one process
-//!   bits      a two-level bit set: who has something for me
+//!   bits      a two-level bit set: which peers have something for me
 //!   doorbell  sleep until somebody rings, also between processes
-//!   lock      a mutex that shows its holder that others wait
+//!   lock      a mutex whose holder sees that others wait
 //!   table     objects by index and generation, read without a lock
-//!   arrivals  who of a group has come how far, with something to tell
-//!   admission what others use until its owner takes it back: who is inside, and what becomes of them
-//!   reader_bias    who shares a lock leaves its word alone until somebody wants it alone
-//!   ticket_lock    a lock that is shared or had alone, in the order of asking, but for who has other locks
-//!   stores    what a process has stored and its processor may still keep from others
+//!   arrivals  how far each member of a group has come, with some data
+//!   admission things that others use until their owner takes them back: which users are inside
+//!   reader_bias    sharers of a lock leave its word alone until somebody wants it alone
+//!   ticket_lock    a lock that is shared or had alone, in order of asking, except for threads with other locks
+//!   stores    stores of a process that its processor may still hold back
 //!   fault_points   tests end a process after any store of a shared word
 //! ```
 //!
-//! Everything above takes its atomics from here, so that one flag (`--cfg loom`) puts a whole
-//! structure under the model checker:
+//! All rooms above take their atomics from here, so that one flag (`--cfg loom`) puts a whole structure under
+//! the model checker:
 //!
 //! ```text
 //! RUSTFLAGS="--cfg loom" cargo test --profile models -p weft-atomic --lib
 //! ```
 //!
-//! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores)
-//! is asked of a [`Kernel`], which the room above provides.
+//! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores) goes
+//! through a [`Kernel`], which the room above provides.
 //!
 //! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
 

@@ -1,5 +1,5 @@
-//! The testbed of the datapath: loads that are sent to its clients, measurements, trials of what it promises,
-//! and the whole of the command `weft net`.
+//! The testbed of the datapath: loads for its clients, measurements, trials of its guarantees, and the
+//! complete command `weft net`.
 //!
 //! ```text
 //!   Flow ──▶ generator   at the far end of a virtual wire  ──▶ FlowReport of each flow

@@ -20,8 +20,9 @@
 //!
 //! Loads, measurements and trials are in `weft-net-testbed`.
 //!
-//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Between two
-//! components lies one [`queue::channel`]. Buffers belong to whoever fills them, and come back to it.
+//! A component works until its queues are empty, then sleeps until a neighbour notifies it. Two components
+//! are connected by one [`queue::channel`]. Buffers belong to the component that fills them, and return to
+//! it.
 //!
 //! | who | maps | may write |
 //! |---|---|---|

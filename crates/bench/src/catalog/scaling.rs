@@ -1,5 +1,5 @@
-//! Plans of the experiments in which a number grows: ranks of a collective, messages that wait, things
-//! that are there but not used.
+//! Plans of the experiments in which a number grows: ranks of a collective, waiting messages, unused
+//! resources.
 
 use super::{budget, per_implementation, powers, timed};
 use crate::device::Device;
@@ -9,7 +9,7 @@ use crate::experiment::{
 use crate::results::Role;
 use std::time::Duration;
 
-/// The panels of [`COLLECTIVES`] in which all wait for all.
+/// The panels of [`COLLECTIVES`] in which all ranks wait for all.
 const ALL_WAIT: [&str; 3] = ["barrier", "allreduce 8 B", "allgather 120 B"];
 
 /// Panel, call and size of each collective that is measured against the number of ranks.

@@ -10,16 +10,17 @@
 //!                     program
 //! ```
 //!
-//! Nothing of MPI is done here. What is generated follows from the kinds of the parameters in `tables/functions` and from the
-//! values in `tables/mpich.toml`; the functions that this page of it lists as written by hand stand in [`by_hand`].
+//! This library only translates; it implements nothing of MPI. The generated functions follow from the kinds of the
+//! parameters in `tables/functions` and from the values in `tables/mpich.toml`; the functions that the latter lists as
+//! written by hand are in [`by_hand`].
 //!
-//! A handle of an object that the program has made is the handle of the standard ABI with two more bits, so that no table is
-//! looked into: [`handle`]. Predefined ones are found by index.
+//! A handle of an object that the program has made is the handle of the standard ABI with two more bits set, so that no
+//! table is needed: [`handle`]. Predefined ones are found by index.
 //!
 //! # Safety
-//! Memory that C programs pass is touched under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle, a
-//! status or a number is null or valid, an array has as many elements as the call says. What the standard ABI takes as it is
-//! goes on as it is.
+//! Memory that C programs pass is accessed under the promises of the C binding (MPI 5.0, section 2.5): a pointer to a handle,
+//! a status or a number is null or valid, an array has as many elements as the call says. What is the same in the standard ABI
+//! is passed on unchanged.
 
 mod array;
 mod by_hand;
@@ -33,8 +34,8 @@ mod number;
 mod standard;
 mod status;
 
-/// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is between the program
-/// and us.
+/// Defines `MPI_X` as a jump to `PMPI_X`, so that a tool that defines `MPI_X` itself and calls `PMPI_X` is called between the
+/// program and this library.
 macro_rules! alias {
     ($name:ident => $target:ident) => {
         #[doc = concat!("Jumps to [`", stringify!($target), "`]; has its signature.")]

@@ -1,4 +1,4 @@
-//! Packages: what an installation has for other tools (pkg-config, CMake, environment modules, manual pages, completions of shells),
+//! Packages: files of an installation for other tools (pkg-config, CMake, environment modules, manual pages, completions of shells),
 //! and `cargo xtask deb`, a package of Debian.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //! PREFIX/share/man/man1/weft.1          share/bash-completion                from packaging
 //! ```
 //!
-//! All of them find the installation from where they lie: it may be moved as a whole.
+//! All of these files find the installation by their own place in it: it may be moved as a whole.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,7 +23,7 @@ use crate::rooms::root;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// Where files of `packaging/` go.
+/// The destinations of files of `packaging/`.
 const FILES: [(&str, &str); 7] = [
     ("pkgconfig/weft.pc", "lib/pkgconfig/weft.pc"),
     ("cmake/WeftConfig.cmake", "lib/cmake/Weft/WeftConfig.cmake"),
@@ -51,7 +51,7 @@ struct Row {
     help: String,
 }
 
-/// What a shell may offer for a value.
+/// What a shell offers for a value.
 enum Offered<'a> {
     Words(&'a [String]),
     Commands,
@@ -66,14 +66,14 @@ struct Table {
 }
 
 impl Table {
-    /// Those that users are told of.
+    /// The options that users are shown.
     fn shown(&self) -> impl Iterator<Item = &Row> {
         self.option.iter().filter(|row| !row.help.is_empty())
     }
 }
 
 impl Row {
-    /// Its names as they are written.
+    /// Its names, as typed.
     fn spelled(&self) -> impl Iterator<Item = String> {
         self.names.iter().map(|name| match name.len() {
             1 => format!("-{name}"),
@@ -81,7 +81,7 @@ impl Row {
         })
     }
 
-    /// What its value may be, if it takes one.
+    /// The values that it may have, if it takes one.
     fn offered(&self) -> Option<Offered<'_>> {
         let value = self.value.trim_matches(['[', ']', '=']);
         match value {
@@ -95,7 +95,7 @@ impl Row {
     }
 }
 
-/// Lays out what an installation has for other tools.
+/// Writes the files of an installation for other tools.
 pub fn lay_out(prefix: &Path) -> Result<()> {
     let root = root()?;
     for (from, to) in FILES {
@@ -135,7 +135,7 @@ fn write(path: &Path, text: &str) -> Result<()> {
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What roff takes for orders and hyphens.
+/// Escapes what roff would take for requests and hyphens.
 fn roff(text: &str) -> String {
     let text = text.replace('\\', "\\e").replace('-', "\\-");
     match text.starts_with(['.', '\'']) {
@@ -171,7 +171,8 @@ fn manual(table: &Table) -> String {
     text
 }
 
-/// Completions of bash: the options, their values, and programs and files behind them. Of `--name=value` bash makes three words.
+/// Completions of bash: the options, their values, and the programs and files after them. Bash splits
+/// `--name=value` into three words.
 fn bash(table: &Table, name: &str) -> String {
     let words: Vec<String> = table.shown().flat_map(Row::spelled).collect();
     let mut values = String::new();
@@ -294,12 +295,12 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     let tree = tempfile::tempdir().context("a folder for the package")?;
     let prefix = tree.path().join("opt/weft");
     dist::copy_tree(built, &prefix)?;
-    // What mpifort has made there belongs to the compiler of this machine.
+    // The files that mpifort has made there belong to the compiler of this machine.
     let modules = prefix.join("lib/fortran");
     if modules.exists() {
         fs::remove_dir_all(&modules)?;
     }
-    // Copies of links would be copies of the program.
+    // Copying the links would copy the program.
     for (folder, file) in [
         ("bin", "weft"),
         ("lib", "libmpi_abi.so.1"),
@@ -341,7 +342,7 @@ fn pack(built: &Path, out: &Path) -> Result<PathBuf> {
     Ok(package)
 }
 
-/// Unpacks the package, and builds and runs a program with what is in it.
+/// Unpacks the package, and builds and runs a program with the files in it.
 fn check(package: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("a folder to unpack to")?;
     output(
@@ -367,7 +368,7 @@ fn check(package: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a command says that must succeed.
+/// The output of a command that must succeed.
 fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let ended = command

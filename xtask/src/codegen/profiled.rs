@@ -1,11 +1,12 @@
-//! Calls that a profile is made of: for each entry point what it does to messages, and which of its arguments say so.
+//! Calls that a profile records: for each entry point, what it does with messages, and which of its arguments
+//! describe them.
 
 use std::fmt::Write;
 
 use super::NOTICE;
 use super::table::{Form, Function, Tables};
 
-/// Groups whose calls are none that a program spends time in: tools, constants of the ABI, what converts handles.
+/// Groups with calls in which a program spends no time: tools, constants of the ABI, conversions of handles.
 const LEFT_OUT: [&str; 4] = ["tool", "abi", "convert", "misc"];
 
 /// The table of calls.
@@ -33,7 +34,7 @@ pub fn file(tables: &Tables) -> String {
     )
 }
 
-/// What a call does to messages.
+/// What a call does with messages.
 fn kind(group: &str, function: &Function) -> &'static str {
     let name = function.name.as_str();
     match name {
@@ -75,7 +76,7 @@ fn row(group: &str, function: &Function, form: Form) -> String {
             )
         })
     };
-    // Where each rank gives what it receives, the other count need not be set.
+    // If each rank passes the count of what it receives, the other count need not be set.
     let receives = function.name.to_lowercase().contains("scatter");
     let count = find(&|kind, name, by_value, _| {
         kind.contains("XFER_NUM_ELEM") && by_value && (!receives || name.starts_with("recv"))

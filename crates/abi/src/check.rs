@@ -39,7 +39,7 @@ pub use addresses::*;
 pub use handles::*;
 pub use numbers::*;
 
-/// What is checked besides the arguments, and the consequence of a finding.
+/// The checks besides those of arguments, and the consequence of a finding.
 #[inline]
 pub fn mode() -> CheckMode {
     static MODE: OnceLock<CheckMode> = OnceLock::new();

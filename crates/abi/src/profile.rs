@@ -15,11 +15,11 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | [`call`] | what is known of a call |
+//! | [`call`] | the knowledge about a call |
 //! | [`trampoline`] | the code between the entry point and the call |
 //! | [`arguments`] | what the arguments of a call say |
 //! | [`token`] | a call under way, as a word |
-//! | [`here`] | what a thread knows of itself |
+//! | [`here`] | the knowledge of a thread about itself |
 //! | [`area`] | what a thread writes |
 //! | [`recorder`] | the memory of the rank, and what its threads share |
 //! | [`collectives`] | numbers of collectives |

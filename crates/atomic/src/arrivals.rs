@@ -366,8 +366,8 @@ mod tests {
             });
         }
 
-        /// Two arrive at a time; whoever sees all wakes the third, who has arrived before and sleeps. A wake-up that
-        /// nobody gives is a deadlock, which loom reports.
+        /// Two arrive at a time; the thread that sees all wakes the third, who has arrived before and sleeps. A
+        /// wake-up that nobody gives is a deadlock, which loom reports.
         #[test]
         fn the_last_wakes_who_sleeps() {
             let mut builder = loom::model::Builder::new();

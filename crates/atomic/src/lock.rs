@@ -113,7 +113,7 @@ pub struct Lock<T> {
     value: UnsafeCell<T>,
 }
 
-/// What waiters look at, apart from what each turn writes.
+/// The words that waiters read, apart from those that each turn writes.
 #[derive(Debug)]
 struct Waiters {
     awake: AtomicU32,

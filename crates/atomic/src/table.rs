@@ -470,14 +470,14 @@ mod models {
         }
 
         fn read(&self) -> u32 {
-            // SAFETY: written before it was inserted; loom reports whoever writes meanwhile.
+            // SAFETY: written before it was inserted; loom reports any thread that writes meanwhile.
             self.0.with(|value| unsafe { *value })
         }
     }
 
     impl Drop for Watched {
         fn drop(&mut self) {
-            // SAFETY: exclusive by `&mut self`; loom reports whoever reads meanwhile.
+            // SAFETY: exclusive by `&mut self`; loom reports any thread that reads meanwhile.
             self.0.with_mut(|value| unsafe { *value = 0 });
         }
     }

@@ -224,7 +224,7 @@ pub enum Task {
         request: String,
         /// Connections per second.
         rate: u32,
-        /// What intruders do in the other half of the comparison.
+        /// The action of intruders in the other half of the comparison.
         control: Control,
     },
     /// A loop in the program of a library, over one of its components.
@@ -303,7 +303,7 @@ pub enum Formation {
     HydraAlone(PathBuf),
 }
 
-/// What intruders do while the job is not attacked.
+/// The action of intruders while the job is not attacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Control {
     /// They connect at the same rate to a port of their own.

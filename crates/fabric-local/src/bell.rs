@@ -129,7 +129,7 @@ impl LocalBell {
         self.door.rings()
     }
 
-    /// Wakes whoever sleeps here, announced or not.
+    /// Wakes every thread that sleeps here, announced or not.
     pub(crate) fn wake_regardless(&self) {
         self.door.ring_regardless(&self.futex);
     }

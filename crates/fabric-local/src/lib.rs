@@ -64,7 +64,7 @@ const DATA: usize = 16 * 1024;
 /// From this size on a portal is faster: it copies once instead of twice and allocates nothing.
 const BULK: usize = 8 * 1024;
 
-/// What the members of a group share.
+/// The state that the members of a group share.
 struct Group {
     start: Instant,
     members: Vec<Member>,

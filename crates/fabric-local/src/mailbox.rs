@@ -33,7 +33,7 @@ pub(crate) enum LaneItem {
 /// The owner of the mailbox has left.
 pub(crate) struct Closed;
 
-/// What one poll takes over from the mailbox.
+/// The contents that one poll takes over from the mailbox.
 #[derive(Default)]
 pub(crate) struct Batch {
     pub items: Vec<(Peer, LaneItem)>,

@@ -60,7 +60,7 @@ fn base(provider: &str) -> &str {
     provider.split(';').next().unwrap_or(provider)
 }
 
-/// What a sleeper over this provider waits for.
+/// The object for which a sleeper over this provider waits.
 pub(crate) fn sleeps_on(provider: &str) -> Wanted {
     if DEAF.contains(&base(provider)) {
         Wanted::Nothing

@@ -3,7 +3,7 @@
 /// Marks a slot whose receiver is gone: its number belongs to another process.
 pub const NOBODY: u32 = u32::MAX;
 
-/// What was taken for sending and has not left.
+/// Messages that were taken for sending and have not left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Remains {
     /// Nothing.

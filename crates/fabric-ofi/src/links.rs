@@ -23,7 +23,7 @@ pub enum Answer {
     Data(u32, Vec<u8>),
 }
 
-/// What is shared with one peer.
+/// The state shared with one peer.
 #[derive(Debug)]
 pub struct Link {
     address: Address,

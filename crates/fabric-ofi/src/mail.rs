@@ -342,7 +342,7 @@ impl Mail {
         self.remains() != Remains::ForOthers
     }
 
-    /// What has not left yet, and for which peers.
+    /// How much has not left yet, and for which peers.
     pub fn remains(&self) -> Remains {
         if self.has_left() {
             return Remains::Nothing;

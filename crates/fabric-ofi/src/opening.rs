@@ -30,7 +30,7 @@ const SENDS: usize = 64;
 /// Fewest receive buffers. Further messages wait at the provider; the windows bound their number.
 const FEWEST_RECEIVES: usize = 32;
 
-/// What a rank must know to be reached and to reach others.
+/// The data that a rank needs to be reached and to reach others.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// This rank.

@@ -8,7 +8,7 @@ use crate::card::Card;
 /// The purpose of the passes of this fabric.
 const PURPOSE: &str = "weft message over libfabric";
 
-/// What passes are made of.
+/// The data from which passes are made.
 pub struct Passes {
     me: u32,
     key: Key,

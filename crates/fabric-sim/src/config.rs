@@ -91,14 +91,14 @@ pub enum Fault {
     },
 }
 
-/// What a simulated machine is like. Plain data: change what you need.
+/// The properties of a simulated machine. Plain data: change what you need.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// How many ranks there are.
     pub ranks: usize,
     /// Decides everything that is not specified.
     pub seed: u64,
-    /// What communication costs.
+    /// The cost of communication.
     pub cost: Cost,
     /// Messages and signals that a lane takes before its receiver polls. Small, to exercise refusal.
     pub credits: u32,
@@ -108,7 +108,7 @@ pub struct Config {
     pub refuse: u32,
     /// How many of a thousand transfers end late ([`weft_fabric::Posted::Pending`]).
     pub late: u32,
-    /// What goes wrong.
+    /// The faults.
     pub faults: Vec<Fault>,
     /// Time until the death of a rank is noticed.
     pub detection: Duration,

@@ -48,7 +48,7 @@ impl SimEndpoint {
         }
     }
 
-    /// What a rank can do besides communicating. It can be kept when the endpoint is given away.
+    /// The functions of a rank besides communication. It can be kept when the endpoint is given away.
     #[must_use]
     pub fn handle(&self) -> Handle {
         Handle {

@@ -6,7 +6,7 @@ use weft_fabric::{FabricError, Head, Operation, Peer, Result, SyncKey};
 
 use crate::grants::Transfer;
 
-/// What arrives at a rank.
+/// An arrival at a rank.
 #[derive(Debug)]
 pub(crate) enum Arrival {
     Message {
@@ -37,7 +37,7 @@ pub(crate) enum Arrival {
     },
 }
 
-/// What a poll hands out.
+/// Things that a poll hands out.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Message {
@@ -55,7 +55,7 @@ pub(crate) enum Delivery {
     Lost(Peer, &'static str),
 }
 
-/// What is under way to one rank.
+/// Everything that is under way to one rank.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     /// By time, draw and serial number.

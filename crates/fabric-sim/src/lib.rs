@@ -131,7 +131,7 @@ impl World {
 }
 
 impl Scheduler {
-    /// What the thread of one rank does.
+    /// The code of the thread of one rank.
     fn play<R>(self: Arc<Self>, rank: usize, part: &impl Fn(SimEndpoint) -> R) -> Option<R> {
         let me = endpoint::peer(rank).0;
         self.await_first_permit(rank);

@@ -20,7 +20,7 @@ pub struct TraceEntry {
     pub event: TraceEvent,
 }
 
-/// What happened to a rank.
+/// An event of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TraceEvent {
     /// It sent a message to this peer, and its bytes.

@@ -39,7 +39,7 @@ pub(crate) enum Ending {
 }
 
 impl Ending {
-    /// What a caught unwinding means.
+    /// The meaning of a caught unwinding.
     pub(crate) fn of(thrown: Box<dyn Any + Send>) -> Self {
         if thrown.is::<MustEnd>() {
             return Self::Unwound;
@@ -80,7 +80,7 @@ impl Permit {
     }
 }
 
-/// What all ranks of a run share: the machine, and who may run.
+/// The state that all ranks of a run share: the machine, and which rank may run.
 pub(crate) struct Scheduler {
     machine: Mutex<Machine>,
     permits: Vec<Permit>,

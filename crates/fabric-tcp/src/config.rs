@@ -12,10 +12,10 @@ const CONNECT: Duration = Duration::from_millis(4500);
 /// How long a broken connection is retried, unless the job says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a rank must know to be reached and to reach others.
+/// The data that a rank needs to be reached and to reach others.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who this is.
+    /// The identity of this process.
     pub me: u32,
     /// How many members there can be.
     pub peers: u32,

@@ -357,7 +357,7 @@ impl<N: Network> Connector<N> {
         }
     }
 
-    /// What was tried, as a sentence.
+    /// The attempts that were made, as a sentence.
     fn unreachable(&self, peer: u32) -> String {
         let dial = self.dials.get(peer);
         self.addresses.unreachable(peer, dial, self.network.now())

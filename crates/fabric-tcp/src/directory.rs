@@ -36,7 +36,7 @@ pub trait Directory: Send {
     fn loss(&self, peer: u32) -> Option<String>;
 }
 
-/// What is known of the incarnations of all members.
+/// The knowledge about the incarnations of all members.
 pub(crate) struct Incarnations {
     directory: Option<Box<dyn Directory>>,
     version: u32,

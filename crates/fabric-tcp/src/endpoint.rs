@@ -325,7 +325,7 @@ impl<N: Network> Tcp<N> {
         if self.portal.has_deferred() {
             return 0;
         }
-        // What is known of a member is reported before its messages.
+        // News about a member are reported before its messages.
         let reported = self.peers.report(sink, &mut self.signals);
         let Some(session) = self.peers.get_mut(peer) else {
             return reported;
@@ -629,7 +629,7 @@ impl<N: Network> Drop for Tcp<N> {
     }
 }
 
-/// What the tests look at.
+/// Values that the tests check.
 #[cfg(test)]
 impl<N: Network> Tcp<N> {
     pub(crate) fn connector(&self) -> &Connector<N> {

@@ -43,7 +43,7 @@ struct Landing {
     target: Target,
 }
 
-/// What a look at a connection found.
+/// The findings of a look at a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Read {
     /// Nothing is there.
@@ -70,7 +70,7 @@ pub enum Found {
     Landed(ChunkHead, usize),
 }
 
-/// What broke a connection.
+/// The failure that broke a connection.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The system's description.
@@ -275,7 +275,8 @@ impl<S: Stream> Link<S> {
         self.socket.acknowledge();
     }
 
-    /// What broke the connection, once nothing is left to read: a failed send, or the other side's end.
+    /// The failure that broke the connection, once nothing is left to read: a failed send, or the other
+    /// side's end.
     pub fn end(&mut self) -> Failure {
         let closed = || Failure::of("the connection was closed");
         self.failed.take().unwrap_or_else(closed)

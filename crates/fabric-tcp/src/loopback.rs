@@ -12,7 +12,7 @@ enum Item {
     Signal(SyncKey),
 }
 
-/// What a rank has sent to itself.
+/// The messages that a rank has sent to itself.
 #[derive(Default)]
 pub struct Loopback {
     items: VecDeque<Item>,

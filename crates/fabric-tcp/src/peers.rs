@@ -19,7 +19,7 @@ use crate::session::life::{Broke, Unreachable};
 use crate::session::{Post, Sent, Session};
 use crate::wire::{FrameKind, Malformed};
 
-/// What is known about one rank.
+/// The knowledge about one rank.
 enum Slot<S> {
     /// Nothing was ever exchanged.
     Unknown,
@@ -28,7 +28,7 @@ enum Slot<S> {
     Lost(String),
 }
 
-/// What has happened to a member.
+/// An event of a member.
 enum Fate {
     /// It is lost, for this reason.
     Lost(String),
@@ -36,7 +36,7 @@ enum Fate {
     Succeeded,
 }
 
-/// What is shared with each peer.
+/// The state shared with each peer.
 pub struct Peers<N: Network> {
     slots: Vec<Slot<N::Stream>>,
     /// Peers about which something is known, in the order in which that began. There may be many more about
@@ -391,7 +391,7 @@ impl<N: Network> Peers<N> {
         }
     }
 
-    /// What was exchanged with each peer; and whether nothing is to be sent, mended or reported.
+    /// The amount exchanged with each peer; and whether nothing is to be sent, mended or reported.
     pub fn traffic(&self) -> (Vec<LinkTraffic>, bool) {
         let sessions = self.begun.iter();
         let sessions = sessions.filter_map(|peer| Some((*peer, self.get(*peer)?)));
@@ -448,7 +448,7 @@ impl<N: Network> Peers<N> {
     }
 }
 
-/// What is reported for a transfer with a peer that is gone.
+/// The report for a transfer with a peer that is gone.
 fn lost_with(peer: u32, reason: &str) -> impl Fn(Operation) -> (Operation, Result<()>) {
     move |operation| {
         let lost = FabricError::PeerLost {

@@ -33,9 +33,9 @@ pub type Opened = std::result::Result<Region, Outcome>;
 /// A peer's request for a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
-    /// Who asks.
+    /// The asking peer.
     pub from: Peer,
-    /// What it asks for.
+    /// The requested access.
     pub ask: Ask,
     /// Whether it is a put.
     pub writes: bool,
@@ -92,7 +92,7 @@ impl Portal {
     /// A get or put of this rank from or into its own memory: done at once.
     ///
     /// # Errors
-    /// What the grant does not permit is refused.
+    /// An access that the grant does not permit is refused.
     pub fn copy_own(
         &mut self,
         me: Peer,
@@ -152,7 +152,7 @@ impl Portal {
 }
 
 impl Outcome {
-    /// What the asker is told of a request that was refused.
+    /// The answer to the asker of a request that was refused.
     #[must_use]
     pub fn error(self, peer: Peer, offset: u64, length: u64) -> FabricError {
         match self {

@@ -56,7 +56,7 @@ impl Ring {
         self.end += bytes.len() as u64;
     }
 
-    /// What is to be sent, in one or two pieces.
+    /// The bytes to be sent, in one or two pieces.
     #[inline]
     pub fn pieces(&self) -> (&[u8], &[u8]) {
         let (place, length) = (self.place(self.sent), self.unsent());

@@ -27,7 +27,7 @@ use crate::portal::{Opened, Portal, Request};
 use crate::wire::{self, Ask, End, FrameKind, HEADER, Header, Malformed, Offer};
 use life::{Broke, Circumstances, Confirmed, Life, Unreachable};
 
-/// What is shared with one peer.
+/// The state shared with one peer.
 pub struct Session<S> {
     life: Life<S>,
     /// Number of the connection that was last used; 0: none yet.
@@ -46,7 +46,7 @@ pub struct Session<S> {
     asked: u64,
 }
 
-/// What became of a frame that was posted.
+/// The outcome of posting a frame.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Post {
@@ -81,7 +81,7 @@ pub struct Receiving<'a> {
     pub sink: &'a mut dyn Sink,
 }
 
-/// What a look at a session has found.
+/// The findings of a look at a session.
 #[must_use]
 pub struct Received {
     /// The number of frames.
@@ -113,7 +113,7 @@ enum Next {
 /// From this size on a frame goes straight from the poster's memory, by a call with several slices.
 const THROUGH: usize = 512;
 
-/// What is reported of a peer that sends other bytes.
+/// The report about a peer that sends other bytes.
 pub const MALFORMED: &str =
     "it sent bytes that are no frame, or a frame that does not fit what was asked";
 
@@ -374,7 +374,7 @@ impl<S: Stream> Session<S> {
         match &self.life {
             Life::Away | Life::Left => true,
             Life::Live(link) => self.out.is_flushed() && link.is_delivered(),
-            // What the last connection carried may be lost; a peer that has said goodbye may have ended.
+            // Bytes on the last connection may be lost; a peer that has said goodbye may have ended.
             Life::Unconnected | Life::Selected(_) => {
                 self.goodbye_received || self.out.is_flushed() && self.out.is_acknowledged()
             }
@@ -396,7 +396,7 @@ impl<S: Stream> Session<S> {
         true
     }
 
-    /// What was exchanged with this peer. The counts survive a broken connection, as the frames do.
+    /// The amount exchanged with this peer. The counts survive a broken connection, as the frames do.
     pub fn traffic(&self, peer: Peer) -> LinkTraffic {
         LinkTraffic {
             peer,
@@ -602,7 +602,8 @@ fn settle<S: Stream>(
         Ok(Pumped::Empty) => {}
         Ok(Pumped::Full) => link.block(bell, EventSource::Peer(peer)),
         Err(error) => {
-            // What the peer sent before it went is still there, perhaps a goodbye: the next look reads it.
+            // The bytes that the peer sent before it went are still there, perhaps a goodbye: the next look
+            // reads it.
             link.fail(&error);
             return Sent::Failed;
         }
@@ -619,7 +620,7 @@ fn accept(out: &mut Outgoing, header: &Header, live: bool) -> Result<(), Malform
     out.acknowledge(header.processed)
 }
 
-/// What the tests look at.
+/// Values that the tests check.
 #[cfg(test)]
 #[derive(Debug)]
 #[allow(dead_code, reason = "all is shown when a test fails")]

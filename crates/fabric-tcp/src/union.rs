@@ -106,7 +106,8 @@ impl LocalRanks {
     }
 }
 
-/// What [`Union`] needs of a fabric between hosts besides [`Fabric`]. Its tokens have their highest bit set.
+/// The requirements of [`Union`] for a fabric between hosts, besides [`Fabric`]. Its tokens have their
+/// highest bit set.
 pub trait Remote: Fabric {
     /// Grants to everybody under a token of another fabric, whose highest bit is not set, so that one token serves the peers
     /// of both.
@@ -494,8 +495,8 @@ struct UnionBell {
     watcher: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
-/// What the watcher sleeps on: the descriptor of the network, once for each time it is armed, and an event
-/// for the end.
+/// The objects on which the watcher sleeps: the descriptor of the network, once for each time it is armed,
+/// and an event for the end.
 struct Watch {
     outer: ReadinessSet,
     end: EventFd,

@@ -40,7 +40,7 @@ const ZERO: Range<usize> = 1..4;
 const LENGTH: Range<usize> = 4..8;
 const PROCESSED: Range<usize> = 8..16;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -110,7 +110,7 @@ impl FrameKind {
 /// The fixed part of a frame, checked: the length fits the kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
-    /// What it is.
+    /// The kind of the frame.
     pub kind: FrameKind,
     /// Bytes of the body.
     pub length: usize,
@@ -338,7 +338,7 @@ impl End {
     }
 }
 
-/// What each side says of itself in the handshake.
+/// The description that each side sends of itself in the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hello {
     /// The speaker's rank.

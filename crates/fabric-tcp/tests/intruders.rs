@@ -41,7 +41,7 @@ fn tap(to: SocketAddr) -> (SocketAddr, std::thread::JoinHandle<Vec<u8>>) {
     (address, thread)
 }
 
-/// What a rank 0 with the right key sends to this rank 1.
+/// The message of a rank 0 with the right key to this rank 1.
 fn record(cards: &[Card; 2], listener: &mut Tcp) -> Vec<u8> {
     let (tapped, recorder) = tap(cards[1].offers[0].address);
     let through = with_offers(&cards[1], vec![offer("tapped", tapped)]);

@@ -40,7 +40,7 @@ fn enter_own_namespace() -> Result<(), String> {
         .map_err(|error| format!("no network namespace can be made: {error}"))
 }
 
-/// What a rank gets: its endpoint, and a function that changes the link of host 0.
+/// The arguments of a rank: its endpoint, and a function that changes the link of host 0.
 type Part = fn(Tcp, u32, &dyn Fn(&str) -> Result<(), String>);
 
 /// Plays `part` on two hosts. False if that is not possible here.

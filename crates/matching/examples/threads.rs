@@ -61,7 +61,7 @@ impl Window {
 
 type Engine = Matching<u64, u64>;
 
-/// What threads share.
+/// The state that threads share.
 trait Shared: Sync {
     /// Posts a window of receives and lets its messages arrive.
     fn play(&self, window: Window);

@@ -89,7 +89,7 @@ impl Key {
     }
 }
 
-/// What a table keeps for its user: a number below 2⁴⁸, such as an address of user space.
+/// The value that a table keeps for its user: a number below 2⁴⁸, such as an address of user space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Value(u64);
 

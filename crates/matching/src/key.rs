@@ -36,7 +36,7 @@ pub enum TagPattern {
     Exact(Tag),
 }
 
-/// What a message carries for matching.
+/// The values that a message carries for matching.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Envelope {
     /// The communicator's context.
@@ -47,7 +47,7 @@ pub struct Envelope {
     pub tag: Tag,
 }
 
-/// What a receive or a probe asks for.
+/// The request of a receive or a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pattern {
     /// The communicator's context; there is no wildcard for it.

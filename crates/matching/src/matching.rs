@@ -30,7 +30,7 @@ pub enum Posting<U> {
 #[derive(Debug)]
 pub struct Found(Place);
 
-/// What is left of a context, oldest first in each list.
+/// The entries left of a context, oldest first in each list.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leftover<P, U> {
     /// Receives for which no message arrived.

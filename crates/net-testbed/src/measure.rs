@@ -28,7 +28,7 @@ pub enum Testbed {
     Sockets,
 }
 
-/// What is measured.
+/// The measured system.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Setting {
     /// The system, and how it is run.

@@ -137,7 +137,7 @@ pub struct Cores {
 pub struct ClientDescription {
     /// Its name.
     pub name: String,
-    /// What it does; a client without work is a place for a program that attaches.
+    /// Its work; a client without work is a place for a program that attaches.
     #[serde(default)]
     pub work: Option<Work>,
     /// Full buffers that may wait for it.
@@ -205,7 +205,7 @@ impl Default for PolicyDescription {
 pub struct Mistake {
     /// Line, counted from 1, if known.
     pub line: Option<usize>,
-    /// What is wrong and what to write instead.
+    /// The error, and what to write instead.
     pub message: String,
 }
 

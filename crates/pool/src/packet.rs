@@ -12,7 +12,7 @@ use weft_atomic::{Arc, AtomicUsize, Ordering};
 /// Bytes of a cache line.
 pub(crate) const LINE: usize = 64;
 
-/// What the packets of a pool have in common, and how many more packets may be made.
+/// The common state of the packets of a pool, and how many more packets may be made.
 pub(crate) struct Home {
     /// Of the bytes of one packet.
     layout: Layout,

@@ -194,7 +194,7 @@ impl Drop for Local {
         locked(&self.shared.previous).retain(|other| !Arc::ptr_eq(other, &self.previous));
         for magazine in [&mut self.loaded, &mut *locked(&self.previous)] {
             if !magazine.is_empty() {
-                // What does not fit is freed here, and its places can be used again.
+                // A magazine that does not fit is freed here, and its places can be reused.
                 let _ = self.shared.depot.put(magazine);
             }
         }

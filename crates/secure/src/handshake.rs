@@ -36,7 +36,7 @@ pub const THIRD: usize = TAG;
 
 const PATTERN: &str = "Noise_NNpsk0_25519_AESGCM_SHA256";
 
-/// What both sides know before the first byte; releases with different bytes differ here.
+/// Data that both sides know before the first byte; releases with different bytes differ here.
 const PROLOGUE: &[u8] = b"weft secure 1 ";
 
 /// A handshake under way.
@@ -172,7 +172,7 @@ impl Handshake {
         }
     }
 
-    /// What is to be sent now; empty if nothing.
+    /// The bytes to be sent now; may be empty.
     #[must_use = "the other side waits for these bytes"]
     pub fn take_outgoing(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)

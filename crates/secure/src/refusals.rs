@@ -7,7 +7,7 @@ use weft_atomic::{AtomicU64, Ordering};
 /// Why a connection was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// What it sent was not sealed with this job's key for this purpose.
+    /// Its bytes were not sealed with this job's key for this purpose.
     WrongKey,
     /// It began with bytes of an earlier handshake and could not go on.
     Recording,

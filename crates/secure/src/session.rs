@@ -232,7 +232,7 @@ impl<S: Stream> Session<S> {
     /// called again). `None`: the other side closed, between two messages.
     ///
     /// # Errors
-    /// What the other side sent was changed on the way or is too long; the stream fails.
+    /// The other side's bytes were changed on the way or are too long; the stream fails.
     pub fn receive(&mut self) -> Result<Option<Vec<u8>>, SessionError> {
         loop {
             if let Some(message) = self.whole()? {

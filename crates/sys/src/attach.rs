@@ -172,7 +172,7 @@ mod tests {
         read(here(source.as_ptr()), into).expect("one may read oneself");
         assert_eq!(target, source);
         let mut back = vec![0u8; source.len()];
-        // SAFETY: `back` is ours and not used meanwhile; `target` likewise.
+        // SAFETY: `back` is ours and not used meanwhile; so is `target`.
         unsafe {
             let from = Region::new(target.as_mut_ptr(), target.len());
             write(from, here(back.as_mut_ptr())).expect("one may write oneself");

@@ -104,7 +104,7 @@ fn of_groups(membership: &str, root: &Path) -> Option<u64> {
         .min()
 }
 
-/// What one group leaves: its limit minus what it uses and could not free. `None` without a limit.
+/// The memory that one group leaves: its limit minus what it uses and could not free. `None` without a limit.
 fn of_group(group: &Path) -> Option<u64> {
     let read = |name: &str| fs::read_to_string(group.join(name)).ok();
     let limit: u64 = read("memory.max")?.trim().parse().ok()?;

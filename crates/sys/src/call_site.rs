@@ -346,7 +346,7 @@ fn each_object(mut each: impl FnMut(&Object) -> ControlFlow<()>) {
         let base = info.dlpi_addr as usize;
         let headers = match info.dlpi_phdr.is_null() {
             true => &[][..],
-            // SAFETY: so many headers are there, as long as the object is loaded.
+            // SAFETY: there are that many headers, as long as the object is loaded.
             false => unsafe {
                 std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum))
             },

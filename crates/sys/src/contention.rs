@@ -43,7 +43,7 @@ thread_local! {
     static CONTENTION: Cell<Contention> = const { Cell::new(Contention::UNKNOWN) };
 }
 
-/// What one thread knows of its core.
+/// The knowledge of one thread about its core.
 #[derive(Clone, Copy, Debug)]
 pub struct Contention {
     /// Idle yields in a row, up to [`MOST_IDLE`].
@@ -174,9 +174,9 @@ pub trait Machine {
     fn now(&self) -> Instant;
     /// How often the core was taken from this thread.
     fn switches(&self) -> u64;
-    /// What the thread knows of its core.
+    /// The knowledge of the thread about its core.
     fn contention(&self) -> Contention;
-    /// Stores what the thread knows of its core.
+    /// Stores the knowledge of the thread about its core.
     fn remember(&self, contention: Contention);
 }
 

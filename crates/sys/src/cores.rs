@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Purpose, check, failed, last_errno};
 
-/// What was found.
+/// The cores and the processor time that are available to this thread.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Cores {
     /// The numbers of the cores that this thread may run on.

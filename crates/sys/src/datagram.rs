@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use crate::error::{failed, last_errno};
 
-/// Datagrams of one call at most.
+/// The largest number of datagrams in one call.
 pub const BATCH: usize = 32;
 
-/// Bytes of one at most.
+/// The largest number of bytes in one datagram.
 pub const LARGEST: usize = 2048;
 
 struct Memory {

@@ -30,7 +30,7 @@ pub fn limit() -> Option<u64> {
     getrlimit(Resource::Nofile).current
 }
 
-/// What a socket pair carries.
+/// The kind of data that a socket pair carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Carries {
     /// A stream of bytes.

@@ -110,7 +110,7 @@ impl EventWaiter {
         self.0.register(event, 0, Trigger::EachArrival)
     }
 
-    /// Stops waking for this event, whoever else holds it. To be called with the very handle that
+    /// Stops waking for this event, regardless of its other holders. To be called with the very handle that
     /// [`register`](Self::register) was called with: closing that one alone would leave the event registered
     /// as long as anybody has another handle of it.
     ///

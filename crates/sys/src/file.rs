@@ -16,7 +16,7 @@ use crate::span::Region;
 /// Regions that one call takes.
 pub const MOST_REGIONS: usize = 1024;
 
-/// What a file is opened for.
+/// The purpose for which a file is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OpenFor {
     /// To be read.
@@ -29,7 +29,7 @@ pub struct OpenFor {
     pub exclusive: bool,
 }
 
-/// What the kernel knows of a file.
+/// Information of the kernel about a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Facts {
     /// The device that it is on.
@@ -79,7 +79,7 @@ impl File {
         &self.path
     }
 
-    /// Reads from `offset` on; answers how many bytes, 0 at the end of the file.
+    /// Reads from `offset` on; returns how many bytes, 0 at the end of the file.
     ///
     /// # Errors
     /// The kernel's refusal; an interrupted call is one.
@@ -100,7 +100,7 @@ impl File {
         check(answer, "preadv", purpose).map(isize::cast_unsigned)
     }
 
-    /// Writes from `offset` on; answers how many bytes.
+    /// Writes from `offset` on; returns how many bytes.
     ///
     /// # Errors
     /// As for [`Self::read_at`].
@@ -128,7 +128,7 @@ impl File {
         })
     }
 
-    /// What the kernel knows of it now.
+    /// The present information of the kernel about it.
     ///
     /// # Errors
     /// The kernel's refusal.

@@ -6,7 +6,7 @@ use std::io;
 
 use crate::error::{check, failed, last_errno};
 
-/// Who we are after [`fork_alone`].
+/// The process in which [`fork_alone`] returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fork {
     /// The process that called; `child` is the new one.

@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with, sockopt};
 use crate::error::{Purpose, check, failed, last_errno, with_errno};
 use crate::span::Region;
 
-/// Frames of one call at most.
+/// The largest number of frames in one call.
 pub const BATCH: usize = 32;
 
 /// A packet socket on one interface: receives every frame that arrives there, sends what it is given.
@@ -131,8 +131,8 @@ impl PacketSocket {
         if got == 0 { found[1].into() } else { 0 }
     }
 
-    /// Receives frames into the regions, one each, without waiting; answers their lengths. A frame
-    /// longer than its region is cut.
+    /// Receives frames into the regions, one each, without waiting; returns their lengths. A frame longer
+    /// than its region is cut.
     ///
     /// # Errors
     /// If the kernel refuses. An empty queue is not an error.

@@ -89,7 +89,7 @@ pub fn receive(socket: &impl AsFd, bytes: &mut [u8]) -> io::Result<(usize, Vec<O
     Ok((message.bytes, descriptors))
 }
 
-/// Who is at the other end of a local socket, as the kernel knows it.
+/// The process at the other end of a local socket, according to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// Its process, in our PID namespace; 0 if it has no number there.

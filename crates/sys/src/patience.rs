@@ -31,7 +31,7 @@ use crate::contention::{Machine, Real};
 /// is shorter, and so needs no wake-up; a thread that stays idle spends a fifth of a millisecond.
 pub const SPIN: Duration = Duration::from_micros(200);
 
-/// What a wake-up costs: 12 to 14 µs the waker, 15 to 35 µs the sleeper of a halted core.
+/// The cost of a wake-up: 12 to 14 µs the waker, 15 to 35 µs the sleeper of a halted core.
 pub const WAKE_UP: Duration = Duration::from_micros(50);
 
 /// Two reads of the clock are a microsecond or two apart. If they are this far apart, somebody else ran on
@@ -116,8 +116,8 @@ impl Patience {
             Some(true) => waited < self.spin && self.make_room(core, machine, now),
             Some(false) => {
                 if once {
-                    // What others wrote in the interruption has not been looked at yet: a new wait begins, of
-                    // full length.
+                    // Data that others wrote during the interruption have not been examined yet: a new wait
+                    // begins, of full length.
                     self.since = Some(now);
                     return true;
                 }

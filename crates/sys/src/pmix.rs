@@ -194,7 +194,8 @@ impl Library {
         // SAFETY: a name that ends; the library's initialisers are those of a library that any program may open.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
-            // SAFETY: what dlerror answers is null or a text that ends, which lives until this thread's next such call.
+            // SAFETY: dlerror returns null or a text that ends, which lives until this thread's next such
+            // call.
             let text = unsafe {
                 let text = libc::dlerror();
                 (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
@@ -239,7 +240,7 @@ impl Library {
 
     /// The library's version, in its own words.
     pub fn version(&self) -> String {
-        // SAFETY: it takes nothing and answers a text that ends and stays.
+        // SAFETY: it takes nothing and returns a text that ends and stays valid.
         let text = unsafe { (self.version)() };
         if text.is_null() {
             return "unknown".into();
@@ -271,7 +272,7 @@ impl Library {
         });
         self.check("PMIx_Init", status)?;
         let mut lost = SERVER_LOST;
-        // SAFETY: the codes are read before it answers that it has begun, or copied; the functions live as long as this library,
+        // SAFETY: the codes are read before it returns that it has begun, or copied; the functions live as long as this library,
         // which is never unloaded.
         let status = unsafe {
             (self.register)(
@@ -298,7 +299,7 @@ impl Library {
         if status == SUCCESS {
             return Ok(());
         }
-        // SAFETY: it takes a number and answers a text that ends and stays.
+        // SAFETY: it takes a number and returns a text that ends and stays valid.
         let text = unsafe { (self.error_string)(status) };
         let text = if text.is_null() {
             String::new()
@@ -388,7 +389,7 @@ impl Client {
         self.library.version()
     }
 
-    /// A number that the server knows of the job, by one of PMIx's own names.
+    /// A number from the server about the job, by one of PMIx's own names.
     ///
     /// # Errors
     /// If the server is gone. That it knows no such number is `None`.
@@ -396,7 +397,7 @@ impl Client {
         self.number(WHOLE_JOB, name)
     }
 
-    /// A number that the server knows of this process.
+    /// A number from the server about this process.
     ///
     /// # Errors
     /// As [`number_of_job`](Self::number_of_job).
@@ -418,7 +419,7 @@ impl Client {
         Ok(self.look_up(rank, name, number)?.flatten())
     }
 
-    /// What a process has put under a name, before a fence that both processes have passed.
+    /// The value that a process has put under a name, before a fence that both processes have passed.
     ///
     /// # Errors
     /// If the server is gone. That there is no such value is `None`.

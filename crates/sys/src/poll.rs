@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock;
 use crate::error::{failed, last_errno};
 
-/// What is waited for.
+/// The event for which to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     /// Something to read (or the end).
@@ -95,8 +95,8 @@ impl std::fmt::Debug for PollFd<'_> {
     }
 }
 
-/// Waits until one of them is ready or the limit (`None`: for ever) has passed. Answers how
-/// many are ready. A signal does not end the wait.
+/// Waits until one of them is ready or the limit (`None`: for ever) has passed. Returns how many are ready. A
+/// signal does not end the wait.
 ///
 /// # Errors
 /// If the kernel refuses, for instance because the set is larger than the limit of open descriptors.

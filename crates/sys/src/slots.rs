@@ -127,9 +127,9 @@ impl SlotWriter {
         if sent == self.end.load(Ordering::Relaxed) || data.len() > SHORT {
             return Written::Refused;
         }
-        // SAFETY: `new` was promised so many slots.
+        // SAFETY: `new` was promised that many slots.
         let slot = unsafe { self.slots.as_ptr().add((sent & self.mask) as usize) };
-        // SAFETY: at most SHORT bytes of the data of a slot; whoever made the `SharedBytes` promised that the source is
+        // SAFETY: at most SHORT bytes of the data of a slot; the maker of the `SharedBytes` promised that the source is
         // readable.
         unsafe {
             let inline = slot.cast::<u8>().add(offset_of!(Slot, data));

@@ -72,7 +72,7 @@ pub enum NotAccepted {
 }
 
 impl NotAccepted {
-    /// What an error of `accept` means.
+    /// The meaning of an error of `accept`.
     #[must_use]
     pub fn from_errno(errno: i32) -> Self {
         match errno {
@@ -214,7 +214,8 @@ pub fn limit_unsent(socket: &impl AsFd, bytes: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// What the kernel says of a TCP connection: the beginning of `struct tcp_info` in `linux/tcp.h`, and how much of it there is.
+/// Information of the kernel about a TCP connection: the beginning of `struct tcp_info` in `linux/tcp.h`, and
+/// how much of it there is.
 fn information<const BYTES: usize>(socket: &impl AsFd) -> io::Result<([u8; BYTES], usize)> {
     let mut information = [0u8; BYTES];
     let mut length = BYTES as libc::socklen_t;

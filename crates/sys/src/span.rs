@@ -85,7 +85,7 @@ impl<'a> SharedBytes<'a> {
         Some(copy)
     }
 
-    /// Copies as many bytes as both sides hold; answers how many.
+    /// Copies as many bytes as both sides hold; returns how many.
     pub fn copy_to(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
         // SAFETY: both spans hold `length` bytes, ours mapped and readable as promised to
@@ -109,7 +109,7 @@ impl<'a> SharedBytes<'a> {
         read_once();
     }
 
-    /// Copies as many bytes as both sides hold into a lent region; answers how many.
+    /// Copies as many bytes as both sides hold into a lent region; returns how many.
     #[inline]
     pub fn copy_to_region(&self, into: &Region) -> usize {
         let length = self.length.min(into.length);
@@ -256,8 +256,8 @@ pub struct Region {
     length: usize,
 }
 
-// SAFETY: a Region is an address and a length. Whoever made it promised to `Region::new` that the memory is
-// valid until the operation ends, whichever thread carries it out.
+// SAFETY: a Region is an address and a length. Its maker promised to `Region::new` that the memory is valid
+// until the operation ends, whichever thread carries it out.
 unsafe impl Send for Region {}
 // SAFETY: as above; a shared reference copies the address, it does not look at the memory.
 unsafe impl Sync for Region {}
@@ -387,7 +387,7 @@ impl Region {
         true
     }
 
-    /// Copies as many bytes as both hold into `into`; answers how many.
+    /// Copies as many bytes as both hold into `into`; returns how many.
     #[inline]
     pub fn copy_to_slice(&self, into: &mut [u8]) -> usize {
         let length = self.length.min(into.len());
@@ -396,7 +396,7 @@ impl Region {
         length
     }
 
-    /// Copies as many bytes as both hold from `from`; answers how many.
+    /// Copies as many bytes as both hold from `from`; returns how many.
     #[inline]
     pub fn copy_from_slice(&self, from: &[u8]) -> usize {
         let length = self.length.min(from.len());
@@ -405,7 +405,7 @@ impl Region {
         length
     }
 
-    /// Copies as many bytes as both hold from `from`; answers how many.
+    /// Copies as many bytes as both hold from `from`; returns how many.
     #[inline]
     pub fn copy_from(&self, from: &Self) -> usize {
         let length = self.length.min(from.length);

@@ -12,8 +12,8 @@ use weft_atomic::Ordering::Relaxed;
 /// A bit for each stream that was closed. Written before there is a second thread.
 static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-// SAFETY: the loader calls what stands in this section, of this type, once it has relocated this object. C's library is
-// ready then, Rust's is not needed: the function asks the kernel, and stores into a static.
+// SAFETY: the loader calls the functions in this section, which have this type, once it has relocated this object. C's
+// library is ready then, Rust's is not needed: the function asks the kernel, and stores into a static.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;

@@ -61,7 +61,7 @@ impl TapDevice {
         self.0
     }
 
-    /// Receives one frame without waiting; answers its length, cut to the region. `None`: none is there.
+    /// Receives one frame without waiting; returns its length, cut to the region. `None`: none is there.
     ///
     /// # Errors
     /// If the interface is gone or down.

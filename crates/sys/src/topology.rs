@@ -11,7 +11,7 @@ use std::ptr;
 /// The library that knows topologies: hwloc, version 2.
 pub const LIBRARY: &str = "libhwloc.so.15";
 
-/// What hardware threads can have in common, from the largest to the smallest.
+/// The parts that hardware threads can have in common, from the largest to the smallest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Level {
     /// A package, which fills a socket.
@@ -236,7 +236,7 @@ impl Hwloc {
         // SAFETY: the functions have these types in all versions with this name of the library (hwloc 2).
         let version =
             unsafe { std::mem::transmute::<*mut c_void, Version>(find(c"hwloc_get_api_version")?) };
-        // SAFETY: it takes nothing and answers a number.
+        // SAFETY: it takes nothing and returns a number.
         if unsafe { version() } >> 16 != 2 {
             return Err(missing("is not of version 2"));
         }
@@ -326,7 +326,7 @@ impl Loaded<'_> {
     }
 
     fn object(&self, depth: c_int, index: c_uint) -> Option<Object> {
-        // SAFETY: the handle is loaded; what it answers is null or an object that lives as long as the handle, whose
+        // SAFETY: the handle is loaded; it returns null or an object that lives as long as the handle, whose
         // beginning is the same in all of hwloc 2.
         let object = unsafe { (self.hwloc.object)(self.handle, depth, index).as_ref() }?;
         let mut threads = Vec::new();

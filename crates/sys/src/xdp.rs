@@ -188,7 +188,7 @@ impl AsFd for XdpSocket {
     }
 }
 
-/// What both halves keep alive.
+/// The objects that both halves keep alive.
 #[derive(Debug)]
 struct Shared {
     socket: XdpSocket,
@@ -251,7 +251,7 @@ mod tests {
         while came < 200 {
             while sent < 200 && sent - came < 16 {
                 bytes.fill(sent);
-                // A protocol that nobody answers.
+                // A protocol without an answer.
                 bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
                 // SAFETY: `bytes` lives until the frame has been copied.
                 let frame = unsafe { Region::new(bytes.as_mut_ptr(), 60 + usize::from(sent)) };

@@ -30,7 +30,7 @@ type Copy = unsafe extern "C" fn(
 type Delete =
     unsafe extern "C" fn(*const c_int, *const c_int, *const isize, *mut isize, *mut c_int);
 
-/// What belongs to a key that Fortran has made. It is never freed: attributes may outlive the key.
+/// The callbacks of a key that Fortran has made. They are never freed: attributes may outlive the key.
 struct Callbacks {
     copy: Copy,
     delete: Delete,

@@ -22,7 +22,7 @@ type Convert<Count> = unsafe extern "C" fn(
     *mut c_int,
 );
 
-/// What belongs to one representation. It is never freed, like the representation.
+/// The callbacks of one representation. They are never freed, like the representation.
 struct Callbacks<Count> {
     read: Convert<Count>,
     write: Convert<Count>,

@@ -568,7 +568,7 @@ pub fn win_delete_attr(win: &WinObject, win_keyval: c_int) -> Checked<()> {
     )
 }
 
-/// What a predefined key of a window points to; `None` for other keys.
+/// The variable to which a predefined key of a window points; `None` for other keys.
 fn predefined_of_window(win: &WinObject, key: c_int) -> Option<*mut c_void> {
     let facts = win.facts();
     Some(match key {

@@ -119,7 +119,7 @@ fn owner(context: u32) -> Option<Owner> {
     })
 }
 
-/// What is left over at this rank now.
+/// The things left over at this rank now.
 fn report(runtime: &Runtime) -> Report {
     let mut report = Report::default();
     let full = mode().is_full();

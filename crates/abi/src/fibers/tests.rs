@@ -9,7 +9,7 @@ use weft_atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use super::*;
 
-/// What is done next.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
     /// Another fiber joins the subject.
@@ -42,7 +42,7 @@ const LENGTH: u32 = 5;
 const UNKNOWN: c_int = 1;
 const NOBODY: c_int = -libc::ESRCH;
 
-/// What the director and the subject share.
+/// The state that the director and the subject share.
 #[derive(Default)]
 struct Subject {
     /// The step that it shall do, 0 for none.

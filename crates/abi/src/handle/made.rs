@@ -103,7 +103,7 @@ pub fn forget_key(key: c_int) {
     all().remove(&(KEY_VALUE | key as usize));
 }
 
-/// What was made and not freed.
+/// The objects that were made and not freed.
 pub fn list() -> Vec<(Thing, Made)> {
     let all = all();
     let things = all.iter().filter_map(|(handle, made)| {

@@ -235,7 +235,7 @@ impl WinObject {
         c::Win(self.handle.load(Ordering::Relaxed))
     }
 
-    /// What its predefined attributes point to.
+    /// The variables to which its predefined attributes point.
     pub fn facts(&self) -> &WinFacts {
         &self.facts
     }

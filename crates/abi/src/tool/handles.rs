@@ -53,7 +53,7 @@ impl PvarHandle {
         }
     }
 
-    /// What the engine has counted.
+    /// The counts of the engine.
     fn counted(&self) -> u64 {
         match self.variable.value(self.comm.as_deref()) {
             Value::Unsigned(value) => value,
@@ -87,7 +87,7 @@ impl PvarHandle {
         self.given(value)
     }
 
-    /// What was counted, in the caller's form.
+    /// The counts, in the caller's form.
     fn given(&self, value: u64) -> Value {
         if self.variable.is_time() {
             Value::Real(value as f64 * 1e-9)

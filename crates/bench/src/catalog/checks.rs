@@ -6,7 +6,7 @@ use crate::experiment::{Budget, Effort, Experiment, Origin, Participants, Plan, 
 use crate::results::{Chart, Role, Scale};
 use std::time::Duration;
 
-/// What is measured: panel, request, and numbers of ranks.
+/// The measurements: panel, request, and numbers of ranks.
 const MEASURED: [(&str, &str, &[u32]); 6] = [
     ("latency of 8 B", "pingpong size=8", &[2]),
     (

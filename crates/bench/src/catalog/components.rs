@@ -40,7 +40,7 @@ struct Contender {
     name: &'static str,
     /// Verb of the request to its program.
     verb: &'static str,
-    /// What varies besides x and the library.
+    /// The parameter that varies besides x and the library.
     variant: &'static str,
 }
 

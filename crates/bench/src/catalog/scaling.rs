@@ -93,7 +93,7 @@ pub(super) fn collectives_ranks(participants: &Participants, effort: Effort) -> 
     }
 }
 
-/// What it takes at least until each rank has run once, where there are more of them than cores.
+/// The shortest time until each rank has run once, where there are more of them than cores.
 fn switch_limit(panel: &str, ranks: &[u32]) -> SeriesPlan {
     let cores = weft_sys::cores::allowed().map_or(usize::MAX, |cores| cores.len());
     let crowds = ranks.iter().filter(|ranks| **ranks as usize > cores);

@@ -65,7 +65,7 @@ impl Completions {
             return;
         }
         let read = self.read.as_mut_ptr();
-        // SAFETY: the queue is open, as the caller says; at most so many entries are written.
+        // SAFETY: the queue is open, as the caller says; at most that many entries are written.
         let count = unsafe { ((*(*queue).ops).read)(queue, read, AT_ONCE) };
         match usize::try_from(count) {
             Ok(count) => self.unread = 0..count.min(AT_ONCE),
@@ -113,7 +113,8 @@ impl Completions {
             more: [0; 4],
         };
         let mut text = [0; 128];
-        // SAFETY: the queue is open; one entry is written, and at most so many bytes of text, which is null or ends.
+        // SAFETY: the queue is open; one entry is written, and at most that many bytes of text, which is null
+        // or ends.
         let said = unsafe {
             if ((*(*queue).ops).readerr)(queue, &raw mut entry, 0) < 0 {
                 return None;

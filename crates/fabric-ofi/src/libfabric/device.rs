@@ -346,7 +346,7 @@ impl Device {
     /// The provider's error.
     pub fn register(&self, memory: &Region, access: Access) -> Result<Registration, String> {
         let objects = (self.objects.domain, self.objects.endpoint);
-        // SAFETY: both are open; whoever registers drops it before `self`, or after `stop`.
+        // SAFETY: both are open; the registering caller drops it before `self`, or after `stop`.
         unsafe {
             self.registration
                 .register(self.library, objects, memory, access)
@@ -373,7 +373,7 @@ impl Device {
         }
     }
 
-    /// What a completion means, if it belongs to a slot.
+    /// The meaning of a completion, if it belongs to a slot.
     #[inline]
     fn event(&self, completion: Completion) -> Option<Event> {
         let slot = self.table.slot(completion.context)?;

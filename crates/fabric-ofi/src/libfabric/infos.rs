@@ -73,7 +73,7 @@ impl Description {
         if info.src_addr.is_null() {
             return None;
         }
-        // SAFETY: the address has so many bytes.
+        // SAFETY: the address has that many bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts(info.src_addr.cast::<u8>(), info.src_addrlen) };
         match info.addr_format {
@@ -206,7 +206,7 @@ fn hints(
 mod tests {
     use super::*;
 
-    /// What the library reports, read through the layouts, must make sense.
+    /// Values that the library reports, read through the layouts, must make sense.
     #[test]
     fn what_is_found_makes_sense() {
         let Ok(library) = Library::get() else {

@@ -120,7 +120,7 @@ impl Library {
 
 /// The loader's text for its last error.
 fn last_error() -> String {
-    // SAFETY: it answers null or a text that ends, which stays until the next call of this thread.
+    // SAFETY: it returns null or a text that ends, which stays until the next call of this thread.
     let text = unsafe { libc::dlerror() };
     match text.is_null() {
         true => String::new(),

@@ -208,6 +208,6 @@ fn has_all<Table>(size: usize) -> Result<(), String> {
 /// # Safety
 /// An open object, which nobody uses any more.
 pub unsafe fn close(object: *mut Fid) {
-    // SAFETY: as the caller says. What it answers changes nothing.
+    // SAFETY: as the caller says. Its result changes nothing.
     unsafe { ((*(*object).ops).close)(object) };
 }

@@ -35,7 +35,7 @@ pub struct Registration {
 unsafe impl Send for Registration {}
 
 impl Registration {
-    /// What a peer must know to access it.
+    /// The data that a peer needs to access it.
     pub fn remote(&self) -> RemoteMemory {
         self.remote
     }
@@ -49,7 +49,8 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once; the domain lives longer, as whoever registered has promised.
+        // SAFETY: opened once, closed once; the domain lives longer, as the caller of the registration has
+        // promised.
         unsafe { close(&raw mut (*self.mr).fid) };
     }
 }
@@ -285,7 +286,7 @@ mod tests {
                 mem_desc: ptr::null_mut(),
                 key: KEY_NOT_AVAILABLE,
             });
-            // SAFETY: whoever registers gives a place for it.
+            // SAFETY: the registering caller passes a place for it.
             unsafe { *registered = Box::into_raw(memory) };
             0
         }

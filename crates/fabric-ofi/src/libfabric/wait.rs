@@ -166,7 +166,7 @@ unsafe fn own(queue: *mut FidCq) -> Option<Descriptors> {
 }
 
 /// # Safety
-/// The queue is open, and `written` has room for what its kind of wait object answers.
+/// The queue is open, and `written` has room for the result for its kind of wait object.
 unsafe fn control(queue: *mut FidCq, written: *mut std::ffi::c_void) -> c_int {
     let queue = queue.cast::<Fid>();
     // SAFETY: as the caller says.

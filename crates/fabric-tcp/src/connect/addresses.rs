@@ -37,7 +37,7 @@ impl Addresses {
         self.of(self.me)
     }
 
-    /// What was tried, and why the rank is given up.
+    /// The attempts that were made, and the reason why the rank is given up.
     pub fn unreachable(&self, rank: u32, dial: Option<&Dial>, now: u64) -> String {
         let card = &self.cards[rank as usize];
         let mut text = format!(

@@ -110,7 +110,7 @@ impl<S> Candidate<S> {
     }
 }
 
-/// What has happened to a candidate. A candidate that neither goes on nor is handed out is dropped.
+/// An event of a candidate. A candidate that neither goes on nor is handed out is dropped.
 #[must_use]
 pub enum Happened<S> {
     /// Nothing that concerns others: it is to be [put back](Candidates::put_back). `watch`: whether to watch

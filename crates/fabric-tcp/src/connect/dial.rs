@@ -24,7 +24,7 @@ pub struct Dial {
     pause: u64,
     /// The last failure of each address.
     failures: Vec<Failure>,
-    /// What broke, if there was a connection.
+    /// The failure that broke the connection, if there was one.
     broken: Option<String>,
 }
 
@@ -37,7 +37,7 @@ struct Failure {
     why: Why,
 }
 
-/// What a failure shows.
+/// The conclusion from a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// Nobody listens there.
@@ -68,7 +68,7 @@ impl Dial {
         }
     }
 
-    /// What broke, if there was a connection.
+    /// The failure that broke the connection, if there was one.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()
     }
@@ -185,7 +185,7 @@ impl Dials {
         self.under_way.retain(|(other, _)| *other != peer);
     }
 
-    /// Who is being dialled.
+    /// The process that is being dialled.
     pub fn peers(&self) -> Vec<u32> {
         self.under_way.iter().map(|(peer, _)| *peer).collect()
     }

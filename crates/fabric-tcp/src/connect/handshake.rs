@@ -12,16 +12,16 @@ use weft_sys::socket::SendSlice;
 use crate::network::Stream;
 use crate::wire::Hello;
 
-/// Who this rank is, and the key that it proves.
+/// The identity of this rank, and the key that it proves.
 pub struct Identity {
     me: u32,
     /// Which incarnation of this number the process is.
     incarnation: u32,
     peers: u32,
     key: Key,
-    /// What connections are for: a handshake for something else fails.
+    /// The purpose of connections: a handshake for another purpose fails.
     purpose: &'static str,
-    /// What members have said first: a repetition is a recording.
+    /// The first messages of members: a repetition is a recording.
     heard: Heard,
 }
 
@@ -84,7 +84,8 @@ impl Identity {
         hello.emit()
     }
 
-    /// What a peer says of itself; `None`: it is not the one that was dialled, or wants another rank.
+    /// The description that a peer sends of itself; `None`: it is not the one that was dialled, or wants
+    /// another rank.
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
         Hello::parse(hello).ok().filter(|hello| match dialled {
             None => self.is_meant(hello),
@@ -103,7 +104,7 @@ impl Identity {
 pub struct Authenticating<S> {
     socket: S,
     handshake: Box<Handshake>,
-    /// What is to be sent.
+    /// The bytes to be sent.
     out: Vec<u8>,
 }
 
@@ -142,7 +143,7 @@ impl<S> Authenticating<S> {
 }
 
 impl<S> Authenticating<S> {
-    /// What the first message says, if it is only a notice.
+    /// The contents of the first message, if it is only a notice.
     fn notice(&self) -> Option<Hello> {
         let hello = Hello::parse(self.handshake.first_hello()?).ok()?;
         (hello.generation == Hello::ABSENT).then_some(hello)

@@ -31,7 +31,7 @@ const PROOF: Duration = Duration::from_secs(10);
 /// Most connections of one peer that wait to be taken, for each address at which it may call.
 const SPARES: usize = 16;
 
-/// What has happened to a candidate, as far as it concerns others.
+/// An event of a candidate that concerns others.
 #[must_use]
 pub enum Outcome<S> {
     /// The address that was dialled does not work.
@@ -250,8 +250,8 @@ impl<N: Network> Handshakes<N> {
         }
     }
 
-    /// Who the other side of a connection says that it is; `None`: it is not the one that was dialled, or
-    /// wants another rank.
+    /// The identity that the other side of a connection claims; `None`: it is not the one that was dialled,
+    /// or wants another rank.
     pub fn check(&self, hello: &[u8], dialled: Option<u32>) -> Option<Hello> {
         self.identity.check(hello, dialled)
     }

@@ -36,7 +36,7 @@ const GRACE: Duration = Duration::from_millis(300);
 /// Most calls at a time: few compared with the descriptors that a process may have.
 const AT_ONCE: usize = 64;
 
-/// Who is called, where, and by whom.
+/// The called peer, its addresses, and the calling rank.
 pub struct Directory<'a, N: Network> {
     pub addresses: &'a Addresses,
     pub incarnations: &'a Incarnations,
@@ -55,13 +55,13 @@ pub struct Notices<S> {
 struct Call<S> {
     peer: u32,
     socket: S,
-    /// What is to be sent once it is connected.
+    /// The bytes to send once it is connected.
     rest: Option<Vec<u8>>,
     /// When it is given up.
     until: u64,
 }
 
-/// What has become of a call.
+/// The outcome of a call.
 enum Came {
     UnderWay,
     Told,
@@ -97,7 +97,7 @@ impl<S: Stream> Call<S> {
 }
 
 impl<S: Stream> Notices<S> {
-    /// Nobody is to be told anything.
+    /// No peer has to be informed.
     pub fn new() -> Self {
         Self {
             to_be_told: VecDeque::new(),
@@ -106,7 +106,7 @@ impl<S: Stream> Notices<S> {
         }
     }
 
-    /// Whether nobody is to be told anything, or can be.
+    /// Whether no peer has to be informed, or none can be.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.to_be_told.is_empty() && self.calls.is_empty()

@@ -44,7 +44,7 @@ struct Theirs {
     kept: Vec<(usize, Box<[u8]>)>,
 }
 
-/// What is on offer between this rank and one peer.
+/// The grants on offer between this rank and one peer.
 #[derive(Default)]
 pub struct Offers {
     ours: Vec<Ours>,
@@ -64,7 +64,7 @@ pub enum Destination {
     Of(u32, usize),
 }
 
-/// What of an offer had arrived when it was taken.
+/// The part of an offer that had arrived when it was taken.
 pub struct Taken {
     /// Bytes, each with its offset.
     pub kept: Vec<(usize, Box<[u8]>)>,

@@ -33,7 +33,7 @@ pub struct Asking {
     pub offset: u64,
     /// The whole memory to write to, or to read.
     pub region: Region,
-    /// What is reported when it has ended.
+    /// The report when it has ended.
     pub operation: Operation,
     /// Whether it is a put.
     pub put: bool,

@@ -41,7 +41,7 @@ pub enum Life<S> {
     Left,
 }
 
-/// What is known of a peer whose connection has broken, or which cannot be reached.
+/// The knowledge about a peer whose connection has broken, or which cannot be reached.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// It has said goodbye, and nothing since.
@@ -52,7 +52,7 @@ pub struct Circumstances {
     pub silent: bool,
 }
 
-/// What to do when a connection has broken.
+/// The action when a connection has broken.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broke {
@@ -68,7 +68,7 @@ pub enum Broke {
     Redial,
 }
 
-/// What to do when a peer cannot be reached.
+/// The action when a peer cannot be reached.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreachable {

@@ -9,7 +9,7 @@ use super::model::{Grant, LONGEST};
 /// A token of no grant.
 const BOGUS: Token = Token(1 << 63 | 77 << 32 | 5);
 
-/// What a transfer asks for.
+/// The request of a transfer.
 pub struct Access {
     pub asker: usize,
     pub owner: usize,

@@ -3,7 +3,7 @@
 use rand::Rng;
 use rand::rngs::StdRng;
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     Send,
@@ -69,7 +69,7 @@ impl Weights {
         Self(KINDS[random.random_range(0..KINDS.len())])
     }
 
-    /// What a step does.
+    /// The action of a step.
     pub fn draw_action(&self, random: &mut StdRng) -> Action {
         let sum: u32 = self.0.iter().map(|(_, weight)| weight).sum();
         let mut draw = random.random_range(0..sum);

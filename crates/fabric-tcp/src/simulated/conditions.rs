@@ -12,13 +12,13 @@ pub enum Route {
     Refused,
     /// Likewise, and the system reports it at once, as it may on one host.
     RefusedAtOnce,
-    /// Nobody ever answers.
+    /// There is never an answer.
     Hole,
     /// The system reports at once that there is no route.
     Nowhere,
 }
 
-/// What the network is like, as a seed says.
+/// The properties of the network, drawn from a seed.
 #[derive(Clone, Debug)]
 pub struct Conditions {
     /// Nanoseconds from one host to the other, and the most that chance adds.

@@ -26,7 +26,7 @@ const ROOM: u32 = 2;
 const LATER: u32 = 12;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What the launcher knows.
+/// The knowledge of the launcher.
 #[derive(Default)]
 struct Known {
     version: u32,
@@ -71,7 +71,7 @@ struct Member {
     told: Told,
 }
 
-/// What was reported to a process, checked as it comes.
+/// The reports to a process, checked when they arrive.
 struct Told {
     me: (u32, u32),
     /// Which process has a number, as reported to this process.
@@ -297,7 +297,7 @@ impl Play {
         }
     }
 
-    /// What living members have sent arrives at all living members.
+    /// Everything that living members have sent arrives at all living members.
     fn settle(&mut self) {
         for _ in 0..3000 {
             self.pass();

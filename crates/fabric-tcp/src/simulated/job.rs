@@ -29,7 +29,7 @@ pub struct Job {
     /// The number of the last message, signal, grant or transfer: its bytes are made from it.
     numbers: usize,
     notices: Notices,
-    /// Who has said goodbye and is about to end.
+    /// The ranks that have said goodbye and are about to end.
     leaving: Option<usize>,
 }
 

@@ -144,7 +144,7 @@ impl Members {
         }
     }
 
-    /// What a rank shares with a peer, if anything.
+    /// The state that a rank shares with a peer, if there is any.
     pub fn shared(&self, rank: usize, peer: usize) -> Option<Inspection> {
         self.endpoints[rank].as_ref()?.inspect(peer)
     }

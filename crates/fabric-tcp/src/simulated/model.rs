@@ -10,7 +10,7 @@ use weft_fabric::{
     SyncKey, Token, Uses,
 };
 
-/// What is wrong.
+/// The result of a check, with a description of what is wrong.
 pub type Wrong = Result<(), String>;
 
 /// Fills memory that is no longer lent: it must not travel, and must stay.
@@ -44,7 +44,7 @@ pub fn bytes(number: usize, length: usize) -> &'static [u8] {
     &pattern()[start..start + length]
 }
 
-/// What travels in the rings.
+/// The traffic in the rings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Item {
     Message { number: usize, length: usize },
@@ -61,7 +61,7 @@ impl Item {
     }
 }
 
-/// What was reported to a rank in a look.
+/// The reports to a rank in a look.
 #[derive(Debug)]
 pub enum Event {
     Item(Peer, Item),
@@ -118,7 +118,7 @@ pub struct Grant {
     pub offered: bool,
     /// Where the next put may write.
     pub next: usize,
-    /// What it held when it was revoked.
+    /// The contents when it was revoked.
     kept: Option<Vec<u8>>,
     /// Transfers that have ended well.
     pub served: usize,
@@ -138,7 +138,7 @@ pub struct Transfer {
     pub outcome: Option<FabricResult<()>>,
 }
 
-/// What was taken for sending, lent and asked, and the results so far.
+/// The messages taken for sending, the grants, the requests, and the results so far.
 #[derive(Default)]
 pub struct Model {
     /// By sender and receiver: what is still to arrive.

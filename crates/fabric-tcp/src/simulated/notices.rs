@@ -1,6 +1,6 @@
 //! Notices between the ranks of a play: messages about a grant on offer.
 
-/// What a message says about a grant on offer.
+/// The contents of a message about a grant on offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notice {
     /// It can be asked for.

@@ -51,7 +51,7 @@ struct Half {
 }
 
 impl Half {
-    /// What is on its way does not arrive.
+    /// Bytes on their way do not arrive.
     fn lose_flight(&mut self) {
         let gone = self.flight.drain(..).map(|(_, piece)| piece.len());
         self.lost += gone.sum::<usize>();
@@ -72,7 +72,7 @@ struct Connection {
     listener: usize,
     /// When the call is answered, until it is.
     calling: Option<u64>,
-    /// What this side has sent.
+    /// The bytes that this side has sent.
     halves: [Half; 2],
     sides: [Side; 2],
     dead: bool,
@@ -108,7 +108,7 @@ pub struct World {
     /// No descriptor is left for callers, and how often one was asked for.
     pub exhausted: bool,
     pub accepts: usize,
-    /// What happened, if it is to be shown.
+    /// The events, if they are to be shown.
     pub trace: Option<Vec<String>>,
 }
 

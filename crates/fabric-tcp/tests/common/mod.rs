@@ -69,7 +69,7 @@ pub fn length(number: u64) -> usize {
 
 const SIGNAL: SyncKey = SyncKey(3);
 
-/// What each of two ranks does: streams of messages both ways, with signals, gets and puts in between.
+/// The actions of each of two ranks: streams of messages both ways, with signals, gets and puts in between.
 pub fn converse(fabric: Box<dyn Fabric>, messages: u64, transfers: u64, bytes: usize) {
     let mut player = Player::new(fabric);
     let (me, other) = (player.me(), 1 - player.me());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use weft_atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// What is done to each connection.
+/// The action on each connection.
 #[derive(Clone, Copy)]
 pub enum Harm {
     /// Cut after a random number of bytes, at most `most`, `times` times in all.

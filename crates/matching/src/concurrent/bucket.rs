@@ -30,7 +30,7 @@ const QUEUES: u32 = 16;
 const NEXT: u32 = 32;
 const ALL: u64 = (1 << ENTRIES) - 1;
 
-/// What a line holds.
+/// The contents of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Control(pub(super) u64);
 

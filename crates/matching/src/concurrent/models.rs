@@ -24,7 +24,7 @@ struct Scene {
     receive: UnsafeCell<u64>,
 }
 
-// SAFETY: a cell is written before its side is inserted, and read by whoever matched it.
+// SAFETY: a cell is written before its side is inserted, and read by the thread that matched it.
 #[allow(unsafe_code)]
 unsafe impl Sync for Scene {}
 

@@ -81,7 +81,7 @@ pub(super) struct Callers<L> {
     paused: Option<u64>,
 }
 
-/// What a turn has found.
+/// The findings of a turn.
 #[derive(Default)]
 pub(super) struct Turn {
     /// Questions, each of which must be answered.

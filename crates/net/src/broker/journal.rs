@@ -12,7 +12,7 @@ const MOST: u32 = 20;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What was said lately.
+/// The latest messages.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     /// When the second that is counted began, in nanoseconds.

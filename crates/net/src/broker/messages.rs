@@ -14,7 +14,7 @@ use super::process::{StartMessage, receive, send};
 use crate::policy::Choice;
 use crate::system::Capabilities;
 
-/// What can be asked.
+/// The possible questions.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
     /// The state of the system.
@@ -27,7 +27,7 @@ pub enum Question {
     Attach(String),
 }
 
-/// What comes back.
+/// The possible answers.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Answer {
     /// It is done.

@@ -12,7 +12,7 @@ use crate::control::orders::Reattachment;
 use crate::plan::{ECHO_PORT, FAR, UNASKED_PORT};
 use crate::stage::Stage;
 
-/// What a client does with UDP. All of them echo TCP on the same port.
+/// The work of a client over UDP. All of them echo TCP on the same port.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind", deny_unknown_fields)]
 pub enum Work {

@@ -35,7 +35,7 @@ const COUNTERS: usize = LIMITS + CLIENTS;
 const EACH: usize = 8;
 const WORDS: usize = (COUNTERS + PORTS * EACH).next_multiple_of(512);
 
-/// What a component has counted at one of its ports.
+/// The counts of a component at one of its ports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Frames that were passed on.
@@ -243,7 +243,7 @@ impl ControlPage {
         }
     }
 
-    /// What was counted at a port.
+    /// The counts at a port.
     #[must_use]
     pub fn counters(&self, port: usize) -> Counters {
         let word = |index| self.get(COUNTERS + port.min(PORTS - 1) * EACH + index);

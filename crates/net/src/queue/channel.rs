@@ -96,7 +96,7 @@ impl ChannelMemory {
         Ok([at(0)?, at(ring_bytes(self.capacity))?])
     }
 
-    /// The end of the producer of data. `limit`: how many full buffers may wait at most.
+    /// The end of the producer of data. `limit`: the largest number of full buffers that may wait.
     ///
     /// # Errors
     /// If the memory cannot be mapped.

@@ -3,7 +3,7 @@
 
 use super::Descriptor;
 
-/// What is wrong with a descriptor.
+/// The error in a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
     /// It lies outside of the region.

@@ -148,7 +148,7 @@ impl Capabilities {
     }
 }
 
-/// What a program needs to be a client with its own stack.
+/// The parts that a program needs to be a client with its own stack.
 pub struct ClientEnd {
     /// Index of the client.
     pub index: usize,

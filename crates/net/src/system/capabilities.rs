@@ -11,7 +11,7 @@ use super::{ComponentId, Link, System};
 use crate::client::Work;
 use crate::control::orders::ChannelEnd;
 
-/// What a component does, and the ends of its channels.
+/// The work of a component, and the ends of its channels.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Role {
     /// Descriptors: card, `rx`, `tx`, the regions to send from.
@@ -68,7 +68,7 @@ pub enum Role {
         rx: ChannelEnd,
         /// Towards the Tx multiplexer or its Tx copier.
         tx: ChannelEnd,
-        /// What it does.
+        /// Its work.
         work: Option<Work>,
     },
 }
@@ -164,7 +164,7 @@ impl Writer<'_> {
 }
 
 impl System {
-    /// What a component gets.
+    /// The capabilities that a component gets.
     ///
     /// # Errors
     /// If no descriptors are left.

@@ -29,7 +29,7 @@ enum AccessMethod {
     Tap(TapDevice),
 }
 
-/// What a driver gets: one descriptor, and its kind.
+/// The access that a driver gets: one descriptor, and its kind.
 #[derive(Debug)]
 pub enum Plug {
     /// A packet socket.
@@ -40,7 +40,7 @@ pub enum Plug {
     Tap(TapDevice),
 }
 
-/// What the descriptor of a [`Plug`] is.
+/// The kind of the descriptor of a [`Plug`].
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum PlugKind {
     /// A packet socket.

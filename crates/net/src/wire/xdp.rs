@@ -211,7 +211,7 @@ impl TxWire for XdpTx {
     }
 
     fn replace(&mut self, client: usize, region: Buffers) {
-        // What was submitted has been copied.
+        // Submitted frames have been copied.
         put_region(&mut self.regions, std::iter::empty(), client, region);
     }
 

@@ -40,7 +40,7 @@ pub(super) struct ScriptLine {
 pub(super) fn line_of_caller() -> Option<ScriptLine> {
     static INTERPRETER: OnceLock<Option<Interpreter>> = OnceLock::new();
     let interpreter = INTERPRETER.get_or_init(Interpreter::find).as_ref()?;
-    // SAFETY: it may be called by any thread, at any time; after the end of the interpreter it answers null.
+    // SAFETY: it may be called by any thread, at any time; after the end of the interpreter it returns null.
     let thread = unsafe { (interpreter.this_thread)() };
     if thread.is_null() {
         return None;

@@ -9,7 +9,7 @@ use super::*;
 const PART: &str = "WEFT_SYS_TEST_FAULT";
 const SENTENCE: &str = "every address is ours";
 
-/// What a handler of the program has seen: how often, the code, whether SIGUSR1 was blocked.
+/// Observations of a handler of the program: how often, the code, whether SIGUSR1 was blocked.
 static CALLS: AtomicI32 = AtomicI32::new(0);
 static CODE: AtomicI32 = AtomicI32::new(i32::MIN);
 static BLOCKED: AtomicI32 = AtomicI32::new(-1);

@@ -159,7 +159,7 @@ impl Mapping {
         let place = self
             .place(offset, length, page_size())
             .ok_or_else(|| with_errno("madvise", libc::EINVAL, purpose()))?;
-        // SAFETY: within this mapping; whoever calls gives up these bytes, and nothing else moves.
+        // SAFETY: within this mapping; the caller gives up these bytes, and nothing else moves.
         let made = unsafe { libc::madvise(place.as_ptr().cast(), length, MADV_GUARD_INSTALL) };
         check(made, "madvise", purpose).map(drop)
     }
@@ -174,7 +174,7 @@ impl Mapping {
         let place = self
             .place(offset, length, page_size())
             .ok_or_else(|| with_errno("mprotect", libc::EINVAL, purpose()))?;
-        // SAFETY: within this mapping; whoever calls gives up these bytes.
+        // SAFETY: within this mapping; the caller gives up these bytes.
         let made = unsafe { libc::mprotect(place.as_ptr().cast(), length, libc::PROT_NONE) };
         check(made, "mprotect", purpose).map(drop)
     }

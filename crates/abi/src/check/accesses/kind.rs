@@ -4,7 +4,7 @@
 use weft_mpi::Op;
 use weft_mpi::op::Predefined;
 
-/// What an access does at the target.
+/// The effect of an access at the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Reads.

@@ -39,7 +39,7 @@ impl Frames {
     pub(super) fn find() -> Option<Self> {
         // SAFETY: the function has this type in all versions.
         let version: VersionOf = unsafe { std::mem::transmute(symbol(c"Py_GetVersion")?) };
-        // SAFETY: it may be called at any time, and answers a text that stays.
+        // SAFETY: it may be called at any time, and returns a text that stays valid.
         let version = unsafe { CStr::from_ptr(version()) }.to_bytes();
         if !version.starts_with(b"3.9.") && !version.starts_with(b"3.10.") {
             return None;

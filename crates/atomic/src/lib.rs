@@ -24,10 +24,10 @@
 //! RUSTFLAGS="--cfg loom" cargo test --profile models -p weft-atomic --lib
 //! ```
 //!
-//! This room makes no system call. What needs the kernel (sleeping, waking, a fence on other cores) goes
+//! This room makes no system call. Operations that need the kernel (sleep, wake, a fence on other cores) go
 //! through a [`Kernel`], which the room above provides.
 //!
-//! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` stands at both ends.
+//! Each `Release` names its `Acquire` by a label: `SYNC ring.publish` is at both ends.
 
 pub mod admission;
 pub mod arrivals;

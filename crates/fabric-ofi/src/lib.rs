@@ -4,9 +4,9 @@
 //! ```text
 //!   Opening::new(config)   chooses a provider, opens an endpoint    ─► card: provider, address, number
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!   Opening::join(cards)   a Fabric; does not wait for other ranks
 //!
-//!   try_send, signal ─► a message: header with a pass, credits ─► buffers that stand ready ─► Sink
+//!   try_send, signal ─► a message: header with a pass, credits ─► buffers that are ready ─► Sink
 //!   get, put ─► a message that asks ─► the owner moves the bytes by reads and writes of the asker's memory
 //! ```
 //!

@@ -4,11 +4,11 @@
 //! ```text
 //!   Opening::new(config)   listens at every usable address       ─► card: host, addresses, ports
 //!   launcher               tells every rank the cards of all
-//!   Opening::join(cards)   a Fabric; nobody is waited for
+//!   Opening::join(cards)   a Fabric; does not wait for other ranks
 //!
 //!   try_send ─► ring ┐                                  ┌► Sink::message
 //!   signal ───► ring ├─► one connection of frames ──────┼► signals
-//!   get, put ─► bulk ┘   envelopes first, portals in    └► straight into the memory it is for
+//!   get, put ─► bulk ┘   envelopes first, portals in    └► straight into the target memory
 //!                        turn, chunk by chunk
 //! ```
 //!
@@ -32,10 +32,10 @@
 //! | `reaching` | whether connections are being made, read on behalf of a rank that makes no call |
 //! | `union` | two fabrics as one: shared memory within a host, this one between hosts |
 //! | `abroad` | the fabric of a job extended by processes of other jobs |
-//! | `simulated` | tests: all of this over a network that a seed decides |
+//! | `simulated` | tests: all of this over a network decided by a seed |
 //!
 //! # What is guaranteed
-//! Besides the contract of [`weft_fabric`]: no byte is interpreted from anybody who has not proved the job's
+//! Besides the contract of [`weft_fabric`]: no byte is interpreted from a sender that has not proved the job's
 //! key. A broken connection is replaced and loses and doubles nothing, if that succeeds within the set time;
 //! otherwise the peer is lost, with a sentence that says what was tried. Only the kernel and the cipher copy
 //! a large transfer on its way out or in, unless it arrives before it is asked for.

@@ -20,7 +20,7 @@
 //! Nothing is allocated while no backlog exceeds the largest so far.
 //!
 //! **Who may touch what.** One engine belongs to one thread at a time (`&mut`): no atomics, no locks, no
-//! `unsafe`. What arrives is data: no envelope makes the engine panic.
+//! `unsafe`. Envelopes are only data: none makes the engine panic.
 //!
 //! The idea of the table (two writes per message in the common case) comes from the matching table of LCI
 //! (Dang, Snir and others); this adds order and wildcards.

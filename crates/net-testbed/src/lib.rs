@@ -5,7 +5,7 @@
 //!   Flow ──▶ generator   at the far end of a virtual wire  ──▶ FlowReport of each flow
 //!        └─▶ load        over sockets of the host          ──▶
 //!
-//!   measure     a system under load for so long: throughput, round trips, processor time
+//!   measure     a system under load for a set time: throughput, round trips, processor time
 //!   simulation  a whole system in one thread and in virtual time
 //!   trial       clients that misbehave, policies that change, components that die
 //!   micro       a queue or a policy alone

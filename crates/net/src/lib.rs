@@ -9,13 +9,13 @@
 //!
 //! ```text
 //!   queue        rings of descriptors, ledgers, channels       buffers   regions of frames
-//!   stage        what moves frames: drivers, copiers, multiplexers
+//!   stage        moves frames: drivers, copiers, multiplexers
 //!   control      orders and counters of a component            control_loop  follows and reports around a stage
-//!   component    what runs in an event loop                    runner        that loop
+//!   component    runs in an event loop                         runner        that loop
 //!   policy       who may send next                             wire          what a driver sees of a network
 //!   client       port, IP stack, work                          socket        the same for other programs
-//!   system       all memory, and who is given what             broker        components as processes
-//!   description  what is asked for, in TOML                    command       weft net up, status, policy, down
+//!   system       all memory, and which component gets which    broker        components as processes
+//!   description  the wanted system, in TOML                    command       weft net up, status, policy, down
 //! ```
 //!
 //! Loads, measurements and trials are in `weft-net-testbed`.

@@ -13,7 +13,7 @@
 //!   attach      copy straight from or to another process
 //!   descriptor  pipes, socket pairs, inheritance              passing: over a socket
 //!   poll        wait for descriptors                          signal: as a descriptor
-//!   readiness   the same for sets that stay                   event: events, and who waits for them
+//!   readiness   the same for sets that stay                   event: events, and their waiters
 //!   packet      raw frames of an interface                    netns: network namespaces
 //!   xdp         the same over shared rings                    bpf: the program that feeds them
 //!   tap         an interface whose other end is a descriptor

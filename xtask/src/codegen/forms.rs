@@ -240,8 +240,8 @@ pub fn triple(parameters: &[Parameter]) -> Option<[String; 3]> {
     fits.then(|| Some([name(buffer)?, name(count)?, name(datatype)?]))?
 }
 
-/// The process to which the first of these parameters send or from which they receive, as an expression. A
-/// message of a matched probe also has one.
+/// The process to which a call sends or from which it receives, found among the first parameters, as an
+/// expression. A message of a matched probe also has one.
 fn peer(parameters: &[Parameter]) -> Option<String> {
     if let Some(message) = parameters.first().filter(|first| first.kind == "MESSAGE") {
         let name = message.widest()?.name;

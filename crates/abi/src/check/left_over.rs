@@ -1,4 +1,4 @@
-//! What is left over when the process finalises: reported once for all ranks that have the same.
+//! Messages, requests and objects left over when the process finalises: reported once for all ranks that have the same.
 //!
 //! | told | by default | by `mpiexec --check` |
 //! |---|---|---|
